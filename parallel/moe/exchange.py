@@ -1,0 +1,106 @@
+"""The dropless mixture: dispatch, experts, collect, as many rounds as needed, combine."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, DTypeLike, Float, Int, PyTree
+
+from pallas_kernels import ArgumentError
+from parallel.moe.combine import collect, combine
+from parallel.moe.dispatch import dispatch
+from parallel.moe.queues import line_up
+from parallel.moe.rounds import later_rounds, num_rounds
+from parallel.moe.routing import Routing
+from parallel.wire import Codec
+
+Experts = Callable[[PyTree, Float[Array, "e N D"]], Float[Array, "e N D"]]
+
+
+class Mixed(NamedTuple):
+    """What `mixture` returns.
+
+    Attributes:
+        values: float32 [T, D].
+        counts: int32 [E], this rank's assignments per expert, for the balance loss.
+        num_rounds: int32 [], rounds that it took, equal on all ranks of the expert axis.
+    """
+
+    values: Float[Array, "T D"]
+    counts: Int[Array, " E"]
+    num_rounds: Int[Array, ""]
+
+
+def mixture(
+    experts: Experts,
+    params: PyTree,
+    tokens: Float[Array, "T D"],
+    routing: Routing,
+    *,
+    axis_name=None,
+    capacity: int | None = None,
+    codec: Codec = None,
+    wire_dtype: DTypeLike = jnp.bfloat16,
+) -> Mixed:
+    """Apply every token's chosen experts, wherever they are; no token is ever dropped.
+
+    Equal to `reference_mixture`, up to the order in which the experts' own sums are added.
+
+    Args:
+        experts: `(params, rows) -> rows` with rows float [e, N, D] for the e experts of this
+            rank, each row on its own. It must map zero rows to finite rows and must not close
+            over traced values (they would have no gradient).
+        params: the parameters of this rank's experts.
+        tokens: float [T, D], T > 0.
+        routing: from `route`, over all E experts.
+        axis_name: the mesh axis that the experts are spread over, in blocks; None on one device.
+        capacity: positions of every queue that one round takes; `default_capacity` when None.
+            It changes the speed, never the result.
+        codec: how tokens and rows travel.
+        wire_dtype: the dtype in which they travel.
+
+    Raises:
+        ArgumentError: when there is no token, no capacity, or E is not divisible by the ranks.
+    """
+    num_tokens, num_experts = routing.probs.shape
+    if capacity is None:
+        capacity = default_capacity(num_tokens, routing.expert_idx.shape[1], num_experts)
+    _check(num_tokens, num_experts, capacity, axis_name)
+    travel = {"axis_name": axis_name, "codec": codec, "wire_dtype": wire_dtype}
+
+    def one_round(params, tokens, queues, round_idx):
+        seen, handle = dispatch(tokens, queues, round_idx, capacity=capacity, **travel)
+        return collect(experts(params, seen), handle, **travel)
+
+    queues = line_up(routing.expert_idx, num_experts=num_experts)
+    until = num_rounds(queues, capacity=capacity, axis_name=axis_name)
+    rows = one_round(params, tokens, queues, 0)
+    if capacity < num_tokens:  # an expert is chosen at most once per token
+        rows = later_rounds(one_round, capacity, params, tokens, rows, queues, until)
+    return Mixed(combine(rows, routing.weights), queues.counts, until)
+
+
+def default_capacity(
+    num_tokens: int, num_selected: int, num_experts: int, *, slack: float = 1.5
+) -> int:
+    """Positions per queue and round: `slack` times a fair share, a multiple of 8, at most T.
+
+    More slack computes and sends more padding; less needs a second round more often.
+    """
+    fair = num_tokens * num_selected / num_experts
+    return min(num_tokens, 8 * max(1, round(slack * fair / 8)))
+
+
+def _check(num_tokens: int, num_experts: int, capacity: int, axis_name) -> None:
+    """Refuse what has no meaning."""
+    if num_tokens == 0:
+        raise ArgumentError("a mixture needs at least one token", got="none")
+    if capacity < 1:
+        raise ArgumentError("capacity must be at least 1", got=capacity)
+    num_ranks = 1 if axis_name is None else lax.axis_size(axis_name)
+    if num_experts % num_ranks:
+        raise ArgumentError(
+            f"the number of experts must be divisible by the {num_ranks} ranks of {axis_name!r}",
+            got=num_experts,
+        )
