@@ -1,5 +1,6 @@
 """Mixture of experts across devices: route, dispatch, apply the experts, combine; drop nothing."""
 
+from parallel.moe import reference as reference
 from parallel.moe.balance import balance_loss as balance_loss
 from parallel.moe.combine import collect as collect
 from parallel.moe.combine import combine as combine
@@ -9,7 +10,6 @@ from parallel.moe.exchange import default_capacity as default_capacity
 from parallel.moe.exchange import mixture as mixture
 from parallel.moe.queues import Queues as Queues
 from parallel.moe.queues import line_up as line_up
-from parallel.moe.reference import mixture as reference_mixture
 from parallel.moe.routing import Routing as Routing
 from parallel.moe.routing import route as route
 from parallel.moe.slots import Handle as Handle

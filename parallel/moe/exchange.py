@@ -45,7 +45,7 @@ def mixture(
 ) -> Mixed:
     """Apply every token's chosen experts, wherever they are; no token is ever dropped.
 
-    Equal to `reference_mixture`, up to the order in which the experts' own sums are added.
+    Equal to `reference.mixture`, up to the order in which the experts' own sums are added.
 
     Args:
         experts: `(params, rows) -> rows` with rows float [e, N, D] for the e experts of this
