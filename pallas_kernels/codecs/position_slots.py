@@ -1,0 +1,249 @@
+"""Position slots: the exponent code for tensors on the wire, plain and slow, to be read and to be the oracle.
+
+The code, in words (`docs/wire-format.md` is normative, `format.slot_layout` has the axis letters):
+
+    word     w = u - base * 2**mantissa_bits, modulo the word: a bijection of the bits u of a float,
+             so -0, NaN, infinities and a wrong base need no case of their own
+    code     the low three bits of w's exponent field; the others are 0 inside the window of 8
+    near     relative exponents -7..-1 and 8, just outside: the code alone tells which one it is,
+             so a *slot* only has to say where it is
+    far      every other exponent; far elements, and near ones that found no slot in their group,
+             are listed with their position and the exponent bits above the code
+
+A payload holds any input whose list fits; `num_far` says whether it did.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pallas_kernels.format.slot_layout import GROUP_ELEMS, WINDOW_EXPONENTS, SlotLayout
+
+Streams = dict[str, np.ndarray]
+
+# The window of 8 exponents that misses fewest elements of N(0, sigma**2) starts at the mean biased
+# exponent minus 4.182, rounded down. In 1/1024, so that every backend rounds alike.
+MEAN_TO_BASE_1024 = 4282
+SAMPLE_ELEMS = 64  # leading elements of a run that choose its base
+
+
+def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """Choose the base of every run from the mean exponent of its first elements.
+
+    Args:
+        words: uint16 or uint32 [num_elems], the bits of the floats.
+        layout: the sizes.
+
+    Returns:
+        uint8 [T, 16, 16], the base of run (t, i, j): the first exponent of its window. A run with
+        nothing but zeros, subnormals and non-finite values gets 0.
+    """
+    mantissa = layout.mantissa_bits
+    largest = 2**layout.exponent_bits - 1
+    base = np.zeros(layout.num_runs, np.uint8)
+    for run in range(layout.num_runs):
+        start = run * layout.run_elems
+        sample = words[start : start + min(SAMPLE_ELEMS, layout.run_elems)].astype(np.int64)
+        exponents = sample >> mantissa & largest
+        exponents = exponents[(exponents > 0) & (exponents < largest)]
+        if exponents.size:
+            scaled = int(exponents.sum()) * 1024 - MEAN_TO_BASE_1024 * exponents.size
+            base[run] = max(0, scaled // (1024 * exponents.size))
+    return base.reshape(layout.num_tiles, 16, 16)
+
+
+def encode(words: np.ndarray, layout: SlotLayout, base: np.ndarray | None = None) -> Streams:
+    """Encode the bits of a tensor.
+
+    Args:
+        words: uint16 or uint32 [num_elems], the bits of the floats in memory order.
+        layout: the sizes.
+        base: uint8 [T, 16, 16]; chosen when None. A bad one costs space, never bits.
+
+    Returns:
+        The arrays that `layout.streams()` lists.
+    """
+    base = choose_base(words, layout) if base is None else base
+    relative = np.zeros(layout.padded_elems, layout.word_dtype)  # padding is w = 0
+    relative[: layout.num_elems] = words - _base_words(base, layout)[: layout.num_elems]
+    exponent = relative >> layout.mantissa_bits & 2**layout.exponent_bits - 1
+
+    streams = _remainder(relative, layout)
+    streams["code"] = pack_three_bits(exponent & 7, layout)
+    slots, far = _escapes(exponent.astype(np.int64), layout)
+    streams["slots"] = slots
+    streams["side"] = _side(base, far, exponent, layout)
+    return streams
+
+
+def decode(streams: Mapping[str, np.ndarray], layout: SlotLayout) -> np.ndarray:
+    """Give back the bits that `encode` was given.
+
+    Args:
+        streams: the arrays that `layout.streams()` lists.
+        layout: the sizes.
+
+    Returns:
+        uint16 or uint32 [num_elems]. Meaningless where `num_far` exceeds the capacity.
+    """
+    exponent = unpack_three_bits(streams["code"], layout).astype(np.int64)
+    position = _slot_positions(streams["slots"], layout)
+    code = exponent[position]
+    below = 2**layout.exponent_bits - 8 + code
+    exponent[position] = np.where(code == 0, WINDOW_EXPONENTS, below)
+
+    base, high, position, _ = split_side(streams["side"], layout)
+    used = position < layout.padded_elems
+    exponent[position[used]] |= high[used].astype(np.int64) << 3
+
+    words = _join(streams, exponent.astype(layout.word_dtype), layout)
+    return (words + _base_words(base, layout))[: layout.num_elems]
+
+
+def pack_three_bits(values: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """Pack three bits an element: rows 5k..5k+4 of a unit into word k, row 15 into the top bits.
+
+    Args:
+        values: integers 0..7 [padded_elems].
+        layout: the sizes.
+
+    Returns:
+        uint16 [T, 3, J, L].
+    """
+    rows = values.reshape(layout.tile_shape).astype(np.uint16)
+    packed = np.zeros((layout.num_tiles, 3, 16, layout.run_elems), np.uint16)
+    for k in range(3):
+        for row in range(5):
+            packed[:, k] |= rows[:, 5 * k + row] << np.uint16(3 * row)
+        packed[:, k] |= (rows[:, 15] >> np.uint16(k) & np.uint16(1)) << np.uint16(15)
+    return packed
+
+
+def unpack_three_bits(packed: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """Undo `pack_three_bits`: uint16 [T, 3, J, L] -> uint16 [padded_elems]."""
+    rows = np.zeros(layout.tile_shape, np.uint16)
+    for k in range(3):
+        for row in range(5):
+            rows[:, 5 * k + row] = packed[:, k] >> np.uint16(3 * row) & np.uint16(7)
+        rows[:, 15] |= packed[:, k] >> np.uint16(15) << np.uint16(k)
+    return rows.reshape(-1)
+
+
+def split_side(
+    side: np.ndarray, layout: SlotLayout
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Take the side stream apart.
+
+    Args:
+        side: uint8 [side_nbytes].
+        layout: the sizes.
+
+    Returns:
+        base uint8 [T, 16, 16], high exponent bits uint8 [K], positions uint32 [K], and num_far.
+    """
+    runs, capacity = layout.num_runs, layout.far_capacity
+    base, high, position, count = np.split(side, np.cumsum([runs, capacity, 4 * capacity]))
+    return (
+        base.reshape(layout.num_tiles, 16, 16),
+        high,
+        np.frombuffer(position.tobytes(), "<u4"),
+        int(np.frombuffer(count.tobytes(), "<i4")[0]),
+    )
+
+
+def _side(
+    base: np.ndarray, far: np.ndarray, exponent: np.ndarray, layout: SlotLayout
+) -> np.ndarray:
+    """Lay out bases, far list and count as bytes; unused entries point past the end and add 0."""
+    high = np.zeros(layout.far_capacity, np.uint8)
+    position = np.full(layout.far_capacity, layout.padded_elems, "<u4")
+    listed = far[: layout.far_capacity]
+    high[: listed.size] = exponent[listed] >> 3
+    position[: listed.size] = listed
+    count = np.array([far.size], "<i4")
+    parts = [base, high, position, count]
+    return np.frombuffer(b"".join(part.tobytes() for part in parts), np.uint8)
+
+
+def _escapes(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.ndarray]:
+    """Give near escapes their slots and list all others.
+
+    Args:
+        exponent: int64 [padded_elems], relative, modulo 2**exponent_bits.
+        layout: the sizes.
+
+    Returns:
+        slots uint8 [T, C, L]; and the element numbers of the far list, in order of group, then
+        unit, then row.
+    """
+    near, far = (group_order(mask, layout) for mask in near_and_far(exponent, layout))
+    slots = np.zeros((layout.num_tiles * layout.run_elems, layout.num_slots), np.uint8)
+    for group in range(near.shape[0]):
+        place = np.flatnonzero(near[group])
+        far[group, place[layout.num_slots :]] = True
+        place = place[: layout.num_slots]
+        if place.size:
+            slots[group] = place[0]  # an unused slot repeats the first
+            slots[group, : place.size] = place
+        else:
+            slots[group, 0] = 1  # descending: none
+    slots = slots.reshape(layout.num_tiles, layout.run_elems, layout.num_slots).swapaxes(1, 2)
+    numbers = group_order(np.arange(layout.padded_elems), layout)
+    return np.ascontiguousarray(slots), numbers[far]
+
+
+def near_and_far(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.ndarray]:
+    """Classify relative exponents: near is -7..-1 and 8, far is what is neither near nor 0..7."""
+    num_exponents = 2**layout.exponent_bits
+    near = (exponent == WINDOW_EXPONENTS) | (exponent >= num_exponents - 7)
+    far = (exponent >= WINDOW_EXPONENTS) & ~near
+    return near, far
+
+
+def group_order(values: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """View elements as [groups, 256]: place j * 16 + i of group (t, l) is element (t, i, j, l)."""
+    grouped = values.reshape(layout.tile_shape).transpose(0, 3, 2, 1)
+    return np.ascontiguousarray(grouped).reshape(layout.num_tiles * layout.run_elems, GROUP_ELEMS)
+
+
+def _slot_positions(slots: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """Element numbers of all near escapes that have a slot, each once."""
+    per_group = slots.swapaxes(1, 2).reshape(-1, layout.num_slots)
+    numbers = group_order(np.arange(layout.padded_elems), layout)
+    used = per_group[:, 0] <= per_group[:, 1]
+    return np.unique(np.take_along_axis(numbers[used], per_group[used].astype(np.int64), axis=1))
+
+
+def _base_words(base: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """The base of every padded element, in its place in the word."""
+    words = base.reshape(-1).astype(layout.word_dtype) << layout.word_dtype.type(
+        layout.mantissa_bits
+    )
+    return np.repeat(words, layout.run_elems)
+
+
+def _remainder(relative: np.ndarray, layout: SlotLayout) -> Streams:
+    """Split sign and mantissa of w into byte plane and low plane (none for bfloat16)."""
+    low_bits = layout.mantissa_bits - 7
+    sign = relative >> (layout.word_bits - 1)
+    mantissa = relative & 2**layout.mantissa_bits - 1
+    streams = {"remainder": (sign << 7 | mantissa >> low_bits).astype(np.uint8)}
+    if low_bits == 16:
+        streams["remainder_low"] = mantissa.astype(np.uint16)
+    elif low_bits == 3:
+        streams["remainder_low"] = pack_three_bits(mantissa & 7, layout)
+    return streams
+
+
+def _join(
+    streams: Mapping[str, np.ndarray], exponent: np.ndarray, layout: SlotLayout
+) -> np.ndarray:
+    """Undo `_remainder` and put the exponents in their place: w of every padded element."""
+    low_bits = layout.mantissa_bits - 7
+    byte = streams["remainder"].astype(layout.word_dtype)
+    words = byte >> 7 << (layout.word_bits - 1) | (byte & 127) << low_bits
+    if low_bits == 16:
+        words |= streams["remainder_low"]
+    elif low_bits == 3:
+        words |= unpack_three_bits(streams["remainder_low"], layout)
+    return words | exponent << layout.mantissa_bits

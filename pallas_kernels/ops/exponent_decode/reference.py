@@ -1,0 +1,93 @@
+"""`exponent_decode` in plain `jnp`: the `xla` backend.
+
+Shapes as in the encoder: four axes throughout, only the last vectorised. The codes are unpacked by
+concatenating 5 + 5 + 5 + 1 rows, and all arithmetic is done before the concatenation (the design
+note has the measurements).
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pallas_kernels.format.slot_layout import FAR_ENTRY_NBYTES, SlotLayout
+from pallas_kernels.payload import ExponentPayload
+
+ROW_SHIFT = np.arange(16, dtype=np.uint16)[None, :, None, None]
+CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, :, None, None]
+UNITS = np.arange(16, dtype=np.uint16)[None, None, :, None]
+
+
+def exponent_decode(payload: ExponentPayload) -> Array:
+    """Decode `payload`; see `api.exponent_decode`."""
+    layout = payload.layout
+    if layout.num_elems == 0:
+        return jnp.zeros(payload.shape, payload.dtype)
+    words = decode_words(payload.streams, layout)[: layout.num_elems]
+    return lax.bitcast_convert_type(words, payload.dtype).reshape(payload.shape)
+
+
+def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
+    """Decode all words, padding included: -> uint16 or uint32 [padded_elems]."""
+    base, high, position = _split_side(streams["side"], layout)
+    place = base.astype(layout.word_dtype)[..., None] << layout.mantissa_bits
+    escapes = _slot_masks(streams["slots"])[:, None]
+    remainder = streams["remainder"].reshape(layout.tile_shape)
+    low = streams.get("remainder_low")
+    if layout.word_bits == 32:
+        low = low.reshape(layout.tile_shape)
+
+    parts = []
+    for k in range(4):
+        rows = slice(5 * k, min(5 * k + 5, 16))
+        top = _top(remainder[:, rows], _three_bits(streams["code"], k), escapes, rows, layout)
+        if layout.word_bits == 32:
+            word = (top.astype(jnp.uint32) << 16) | low[:, rows].astype(jnp.uint32)
+        elif layout.exponent_bits == 5:
+            word = top | _three_bits(low, k)
+        else:
+            word = top
+        parts.append(word + place[:, rows])
+    words = jnp.concatenate(parts, axis=1).reshape(-1)
+    # Adding the bits above the code completes a far exponent; an unused entry adds nothing.
+    add = high.astype(layout.word_dtype) << (layout.mantissa_bits + 3)
+    return words.at[position].add(add, mode="drop")
+
+
+def _split_side(side: Array, layout: SlotLayout) -> tuple[Array, Array, Array]:
+    """Bases uint8 [T, 16, 16], high exponent bits uint8 [K], positions int32 [K]."""
+    runs, capacity = layout.num_runs, layout.far_capacity
+    base = side[:runs].reshape(layout.num_tiles, 16, 16)
+    high = side[runs : runs + capacity]
+    position = side[runs + capacity : runs + FAR_ENTRY_NBYTES * capacity].reshape(capacity, 4)
+    return base, high, lax.bitcast_convert_type(position, jnp.int32)
+
+
+def _slot_masks(slots: Array) -> Array:
+    """Rebuild the mask of near escapes from their positions: uint8 [T, C, L] -> uint16 [T, J, L]."""
+    slots = slots.astype(jnp.uint16)
+    ascending = (slots[:, 0] <= slots[:, 1])[:, None]
+    bit = jnp.where(ascending, np.uint16(1) << (slots & np.uint16(15)), np.uint16(0))
+    # All ones where the slot lies in unit j, without a compare: 0 - 1 is the only one to wrap.
+    same_unit = np.uint16(0) - ((((slots >> 4)[:, :, None] ^ UNITS) - np.uint16(1)) >> 15)
+    return lax.reduce(bit[:, :, None] & same_unit, np.uint16(0), lax.bitwise_or, (1,))
+
+
+def _three_bits(packed: Array, k: int) -> Array:
+    """Rows 5k..5k+4 of packed three-bit values, row 15 for k = 3: uint16 [T, 5 or 1, J, L]."""
+    if k < 3:
+        return (packed[:, k : k + 1] >> CODE_SHIFT) & np.uint16(7)
+    bits = packed >> 15
+    return bits[:, :1] | bits[:, 1:2] << 1 | bits[:, 2:] << 2
+
+
+def _top(byte: Array, code: Array, escapes: Array, rows: slice, layout: SlotLayout) -> Array:
+    """Sign, exponent and leading mantissa bits of w: the upper 16 bits of the word."""
+    mantissa = 15 - layout.exponent_bits
+    escape = (escapes >> ROW_SHIFT[:, rows]) & np.uint16(1)
+    # Just outside the window: code 0 is one window up, every other code one window down.
+    up, down = 8 << mantissa, 0x8000 - (8 << mantissa)
+    is_zero = (code - np.uint16(1)) >> 15
+    step = is_zero * np.uint16((up - down) % 0x10000) + np.uint16(down)
+    byte = byte.astype(jnp.uint16)
+    fraction = (byte & np.uint16(0x7F)) << (mantissa - 7)
+    return ((byte & np.uint16(0x80)) << 8) + fraction + (code << mantissa) + step * escape

@@ -1,0 +1,117 @@
+"""The far list: escapes that no slot holds, with position and high exponent bits.
+
+Found in three steps, each over fewer things: groups that own such an escape, its units, its
+elements. A step is one popcount, one cumulative sum and one scatter of marks that a cumulative
+maximum carries forward; there is no sort and no scan over the elements.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pallas_kernels.format.slot_layout import SlotLayout
+
+ROWS = np.arange(16, dtype=np.uint16)
+
+
+def list_far(
+    words: Array, base: Array, near: Array, far: Array, num_upto: Array, layout: SlotLayout
+) -> Array:
+    """Build the side stream: bases, far list, count.
+
+    Args:
+        words: uint16 or uint32 [padded_elems].
+        base: uint8 [T, 16, 16].
+        near: uint16 [T, J, L], a bit for each near escape of a unit.
+        far: uint16 [T, J, L], likewise.
+        num_upto: uint16 [T, J, L], near escapes of the group in units 0..j.
+        layout: the sizes.
+
+    Returns:
+        uint8 [side_nbytes].
+    """
+    slots = np.uint16(layout.num_slots)
+    needs = (far != 0) | ((num_upto > slots) & (near != 0))
+    unit, unit_used = _first_units(needs, layout)
+    listed = _listed_rows(near, far, num_upto, unit, unit_used, slots)
+    element, used = _first_elements(listed, unit, layout)
+
+    run = element // layout.run_elems
+    word = words.at[element].get(mode="clip") - (
+        base.reshape(-1).at[run].get(mode="clip").astype(words.dtype) << layout.mantissa_bits
+    )
+    exponent = (word >> layout.mantissa_bits) & (2**layout.exponent_bits - 1)
+    high = jnp.where(used, exponent >> 3, 0).astype(jnp.uint8)
+    position = jnp.where(used, element, layout.padded_elems)
+    beyond = jnp.maximum(num_upto[:, 15], slots) - slots
+    count = lax.population_count(far).astype(jnp.int32).sum() + beyond.astype(jnp.int32).sum()
+    return jnp.concatenate([base.reshape(-1), high, _bytes(position), _bytes(count[None])])
+
+
+def select_bit(word: Array, rank: Array) -> Array:
+    """Position of set bit number `rank` of a 16-bit word, by halving: integers of rank's dtype."""
+    position = jnp.zeros_like(rank)
+    for half in (8, 4, 2, 1):
+        low = word & np.uint16((1 << half) - 1)
+        num_low = lax.population_count(low).astype(rank.dtype)
+        up = rank >= num_low
+        position = jnp.where(up, position + rank.dtype.type(half), position)
+        rank = jnp.where(up, rank - num_low, rank)
+        word = jnp.where(up, word >> half, low)
+    return position
+
+
+def _first_units(needs: Array, layout: SlotLayout) -> tuple[Array, Array]:
+    """Number and validity of the first K units in need: bool [T, J, L] -> int32 [K], bool [K]."""
+    rows = needs.astype(jnp.uint16) << ROWS[None, :, None]
+    word = lax.reduce(rows, np.uint16(0), lax.bitwise_or, (1,)).reshape(-1)  # one a group
+    group, rank, used = _owners(word, layout.far_capacity)
+    j = select_bit(word[group], rank)
+    run = layout.run_elems
+    return (group // run * 16 + j) * run + group % run, used
+
+
+def _listed_rows(near, far, num_upto, unit, unit_used, slots) -> Array:
+    """Rows of each unit that the list takes, as bits: far, and near from rank C on: uint16 [K]."""
+    near, far, upto = (a.reshape(-1)[unit] for a in (near, far, num_upto))
+    before = upto - lax.population_count(near)
+    below = near[:, None] & ((np.uint16(1) << ROWS) - np.uint16(1))[None]
+    rank = before[:, None] + lax.population_count(below)
+    beyond = (rank >= slots).astype(jnp.uint16) << ROWS[None]
+    beyond = lax.reduce(beyond, np.uint16(0), lax.bitwise_or, (1,))
+    return jnp.where(unit_used, far | near & beyond, np.uint16(0))
+
+
+def _first_elements(listed: Array, unit: Array, layout: SlotLayout) -> tuple[Array, Array]:
+    """Number and validity of the first K listed elements: int32 [K], bool [K]."""
+    owner, rank, used = _owners(listed, layout.far_capacity)
+    row = select_bit(listed[owner], rank)
+    per_row = 16 * layout.run_elems
+    tile, place = unit[owner] // per_row, unit[owner] % per_row
+    return (tile * 16 + row) * per_row + place, used
+
+
+def _owners(words: Array, capacity: int) -> tuple[Array, Array, Array]:
+    """Whose is set bit number k of all words, and the how many-th of its word.
+
+    Args:
+        words: uint16 [W].
+        capacity: K.
+
+    Returns:
+        int32 [K] index of the word; int32 [K] rank of the bit in it; bool [K], whether there is
+        a k-th bit at all.
+    """
+    num_bits = lax.population_count(words).astype(jnp.int32)
+    upto = jnp.cumsum(num_bits)
+    k = np.arange(capacity, dtype=np.int32)
+    start = jnp.where(num_bits > 0, upto - num_bits, capacity)
+    index = np.arange(words.size, dtype=np.int32)
+    marks = jnp.zeros(capacity, jnp.int32).at[start].set(index, mode="drop")
+    owner = lax.cummax(marks)
+    return owner, k - (upto[owner] - num_bits[owner]), k < upto[-1]
+
+
+def _bytes(values: Array) -> Array:
+    """Little-endian bytes: int32 [m] -> uint8 [4 m]."""
+    return lax.bitcast_convert_type(values, jnp.uint8).reshape(-1)

@@ -1,0 +1,137 @@
+"""`exponent_encode` in plain `jnp`: the `xla` backend, equal to the NumPy oracle leaf by leaf.
+
+The shapes are what makes it fast on CPU, and each was measured (docs/design/0003):
+
+- the four axes [T, I, J, L] stay apart from input to output; only L, the last, is vectorised;
+- bits are packed with `lax.reduce` over a middle axis, several results in one variadic reduce;
+- what several passes need ends in a reduce, past which XLA does not fuse;
+- no compare on the elements: a carry into bit 15 says "not zero".
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pallas_kernels.format.slot_layout import SlotLayout
+from pallas_kernels.ops.exponent_encode.base_choice import choose_base
+from pallas_kernels.ops.exponent_encode.far_list import list_far, select_bit
+from pallas_kernels.payload import ExponentConfig, ExponentPayload
+
+ROW_SHIFT = np.arange(16, dtype=np.uint16)[None, :, None, None]
+CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, None, :, None, None]
+UPTO = np.triu(np.full((16, 16), 0xFFFF, np.uint16))[None, :, :, None]  # [.., k, j, ..]: k <= j
+
+
+def exponent_encode(x: Array, config: ExponentConfig) -> ExponentPayload:
+    """Encode `x`; see `api.exponent_encode`."""
+    layout = config.layout(x.dtype, x.size)
+    if x.size == 0:
+        streams = {name: jnp.zeros(s, d) for name, (d, s) in layout.streams().items()}
+    else:
+        words = lax.bitcast_convert_type(x, layout.word_dtype).reshape(-1)
+        words, base = _pad(words, layout)
+        streams = encode_words(words, base, layout)
+    return ExponentPayload(streams=streams, shape=x.shape, dtype=x.dtype, config=config)
+
+
+def encode_words(words: Array, base: Array, layout: SlotLayout) -> dict[str, Array]:
+    """Encode padded words with given bases.
+
+    Args:
+        words: uint16 or uint32 [padded_elems].
+        base: uint8 [T, 16, 16].
+        layout: the sizes.
+
+    Returns:
+        The arrays that `layout.streams()` lists.
+    """
+    mantissa = layout.mantissa_bits
+    place = base.astype(layout.word_dtype)[..., None] << mantissa
+    relative = words.reshape(layout.tile_shape) - place
+    # The 16 bits that hold sign and exponent; all of them but for float32.
+    top = relative if layout.word_bits == 16 else (relative >> 16).astype(jnp.uint16)
+    top_mantissa = 15 - layout.exponent_bits
+
+    streams = _remainder(relative, top, layout)
+    streams["code"] = _pack_three_bits((top >> top_mantissa) & np.uint16(7))
+    near, far = _escape_masks(top, top_mantissa)
+    num_upto = _prefix_sum(lax.population_count(near))
+    streams["slots"] = _fill_slots(near, num_upto, layout.num_slots)
+    streams["side"] = list_far(words, base, near, far, num_upto, layout)
+    return streams
+
+
+def _pad(words: Array, layout: SlotLayout) -> tuple[Array, Array]:
+    """Fill the last tile and choose the bases; a padding element is its run's base, so w = 0."""
+    num_pad = layout.padded_elems - layout.num_elems
+    zero_padded = jnp.pad(words, (0, num_pad))
+    base = choose_base(zero_padded, layout)
+    num_mixed = -layout.num_elems % layout.run_elems  # padding in the run that also holds data
+    if num_mixed == 0:
+        return zero_padded, base  # runs of padding alone have base 0
+    mixed_run = layout.num_elems // layout.run_elems
+    fill = base.reshape(-1)[mixed_run].astype(words.dtype) << layout.mantissa_bits
+    parts = [words, jnp.broadcast_to(fill, num_mixed), jnp.zeros(num_pad - num_mixed, words.dtype)]
+    return jnp.concatenate(parts), base
+
+
+def _remainder(relative: Array, top: Array, layout: SlotLayout) -> dict[str, Array]:
+    """Sign and mantissa of w: a byte plane, and the low mantissa bits where there are more."""
+    if layout.exponent_bits == 5:
+        byte = (top >> 8) & np.uint16(0x80) | (top >> 3) & np.uint16(0x7F)
+    else:
+        byte = (top >> 8) & np.uint16(0x80) | top & np.uint16(0x7F)
+    streams = {"remainder": byte.astype(jnp.uint8).reshape(-1)}
+    if layout.word_bits == 32:
+        streams["remainder_low"] = relative.astype(jnp.uint16).reshape(-1)
+    elif layout.exponent_bits == 5:
+        streams["remainder_low"] = _pack_three_bits(top & np.uint16(7))
+    return streams
+
+
+def _pack_three_bits(rows: Array) -> Array:
+    """Five rows a word and one bit each of row 15: uint16 [T, I, J, L] -> uint16 [T, 3, J, L]."""
+    tiles, _, units, run = rows.shape
+    five = rows[:, :15].reshape(tiles, 3, 5, units, run) << CODE_SHIFT
+    last = (rows[:, 15:] >> ROW_SHIFT[:, :3]) & np.uint16(1)
+    return lax.reduce(five, np.uint16(0), lax.bitwise_or, (2,)) | last << 15
+
+
+def _escape_masks(top: Array, mantissa: int) -> tuple[Array, Array]:
+    """Near and far escapes as bits of their row: uint16 [T, I, J, L] -> 2 x uint16 [T, J, L]."""
+    beyond_window = np.uint16(0x8000 - (8 << mantissa))  # exponent bits that are 0 in 0..7
+    beyond_near = np.uint16(0x8000 - (16 << mantissa))  # and in 0..15
+    escape = ((top & beyond_window) + beyond_window) >> 15 << ROW_SHIFT
+    shifted = top + np.uint16(7 << mantissa)  # near and window, -7..8, become 0..15
+    far = ((shifted & beyond_near) + beyond_near) >> 15 << ROW_SHIFT
+    escape, far = lax.reduce(
+        (escape, far),
+        (np.uint16(0), np.uint16(0)),
+        lambda a, b: (a[0] | b[0], a[1] | b[1]),
+        (1,),
+    )
+    return escape & ~far, far
+
+
+def _prefix_sum(counts: Array) -> Array:
+    """Inclusive sums over the units of a group: uint16 [T, J, L] -> the same."""
+    return lax.reduce(counts[:, :, None] & UPTO, np.uint16(0), lax.add, (1,))
+
+
+def _fill_slots(near: Array, num_upto: Array, num_slots: int) -> Array:
+    """Positions of the first C near escapes of each group: uint16 [T, J, L] -> uint8 [T, C, L]."""
+    slot = np.arange(num_slots, dtype=np.uint16)[None, :, None]
+    total = num_upto[:, 15][:, None]
+    rank = jnp.where(slot < total, slot, np.uint16(0))  # an unused slot repeats the first
+    unit = jnp.zeros_like(rank)
+    before = jnp.zeros_like(rank)
+    word = jnp.broadcast_to(near[:, 0][:, None], rank.shape)
+    for j in range(15):
+        upto = num_upto[:, j][:, None]
+        past = upto <= rank
+        unit = jnp.where(past, np.uint16(j + 1), unit)
+        before = jnp.where(past, upto, before)
+        word = jnp.where(past, near[:, j + 1][:, None], word)
+    position = unit << 4 | select_bit(word, rank - before)
+    none = np.array(slot == 0, np.uint16)  # 1, 0, 0, ..: descending says that there is none
+    return jnp.where(total == 0, none, position).astype(jnp.uint8)
