@@ -1,0 +1,124 @@
+"""Compare a whole container with its checksums, its digests and, if wanted, its original."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pallas_kernels import ChecksumError, FormatError, dtype_name
+from zipjax.array import decompress
+from zipjax.files.checksum import tensor_bytes, tensor_digest
+from zipjax.files.container import Container
+from zipjax.files.index import TensorEntry
+from zipjax.files.summary import FileSummary, summarize
+from zipjax.files.tensor_source import TensorSource
+from zipjax.files.wording import shown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """What a verification found.
+
+    Attributes:
+        summary: the file.
+        differences: one sentence for each tensor that is not as in the original; empty without one.
+    """
+
+    summary: FileSummary
+    differences: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no differences."""
+        return not self.differences
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    against: Iterable[TensorSource] | None = None,
+    on_tensor: Callable[[TensorEntry], None] | None = None,
+) -> Verification:
+    """Check every chunk's checksum, decompress every tensor and compare it with its digest.
+
+    Args:
+        path: a container file.
+        against: the original tensors, to be compared byte by byte; None for none.
+        on_tensor: called after each stored tensor.
+
+    Returns:
+        The file's summary, and how its tensors differ from `against`.
+
+    Raises:
+        ChecksumError: tensors are damaged; names them.
+        FormatError: the file is foreign, truncated or of another version.
+        OSError: the file cannot be read.
+    """
+    with Container.open(path, verify="always") as container:
+        damaged = {}
+        for name, entry in container.index.entries.items():
+            try:
+                require_digest(container, name)
+            except FormatError as error:
+                damaged[name] = error
+            if on_tensor is not None:
+                on_tensor(entry)
+        if damaged:
+            raise _damage(damaged, len(container.index.entries))
+        summary = summarize(path, container.index, file_nbytes=container.header.file_nbytes)
+        differences = () if against is None else tuple(_differences(container, against))
+        return Verification(summary=summary, differences=differences)
+
+
+def require_digest(container: Container, name: str) -> None:
+    """Decompress a tensor and compare it with its digest; raises `FormatError`."""
+    entry = container.entry(name)
+    digest = tensor_digest(np.asarray(decompress(container.compressed(name))))
+    if digest != entry.digest:
+        raise ChecksumError(
+            f"tensor {shown(name)} must decompress to bytes with xxh3_128 {entry.digest}",
+            got=digest,
+            fix="it was written wrongly: compress the original again",
+        )
+
+
+def _damage(damaged: dict[str, FormatError], num_tensors: int) -> FormatError:
+    (_, first), *rest = damaged.items()
+    if not rest:
+        return first
+    names = ", ".join(shown(name) for name in list(damaged)[:3]) + (
+        ", ..." if len(rest) > 2 else ""
+    )
+    return ChecksumError(
+        f"{len(damaged)} of {num_tensors} tensors are damaged: {names}; the first: {first.what}",
+        got=first.got,
+        fix=first.fix,
+    )
+
+
+def _differences(container: Container, against: Iterable[TensorSource]) -> Iterable[str]:
+    originals = list(against)
+    names = {source.name for source in originals}
+    for name in container.index.stored_names:
+        if name not in names:
+            yield f"{shown(name)} is not in the original"
+    for source in originals:
+        difference = _difference(container, source)
+        if difference:
+            yield f"{shown(source.name)} {difference}"
+
+
+def _difference(container: Container, source: TensorSource) -> str:
+    if source.name not in container.index.stored_names:
+        return "is only in the original"
+    entry = container.entry(source.name)
+    if (entry.dtype, entry.shape) != (source.dtype, source.shape):
+        return (
+            f"is {dtype_name(entry.dtype)}{list(entry.shape)}, "
+            f"in the original {dtype_name(source.dtype)}{list(source.shape)}"
+        )
+    got = tensor_bytes(np.asarray(decompress(container.compressed(source.name))))
+    want = tensor_bytes(np.asarray(decompress(source.read())))
+    num_wrong = int(np.count_nonzero(got != want))
+    return f"differs in {num_wrong} of {want.size} bytes" if num_wrong else ""
