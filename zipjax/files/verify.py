@@ -59,7 +59,7 @@ def verify(
         damaged = {}
         for name, entry in container.index.entries.items():
             try:
-                require_digest(container, name)
+                read_original(container, name)
             except FormatError as error:
                 damaged[name] = error
             if on_tensor is not None:
@@ -71,16 +71,18 @@ def verify(
         return Verification(summary=summary, differences=differences)
 
 
-def require_digest(container: Container, name: str) -> None:
+def read_original(container: Container, name: str) -> np.ndarray:
     """Decompress a tensor and compare it with its digest; raises `FormatError`."""
     entry = container.entry(name)
-    digest = tensor_digest(np.asarray(decompress(container.compressed(name))))
+    x = np.asarray(decompress(container.compressed(name)))
+    digest = tensor_digest(x)
     if digest != entry.digest:
         raise ChecksumError(
             f"tensor {shown(name)} must decompress to bytes with xxh3_128 {entry.digest}",
             got=digest,
             fix="it was written wrongly: compress the original again",
         )
+    return x
 
 
 def _damage(damaged: dict[str, FormatError], num_tensors: int) -> FormatError:

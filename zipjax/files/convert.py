@@ -1,0 +1,194 @@
+"""Whole files: `.safetensors` and `.npz` into containers and back."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pallas_kernels import ArgumentError, FormatError
+from zipjax.array import decompress
+from zipjax.files.atomic import AtomicFile
+from zipjax.files.container import Container
+from zipjax.files.index import Index, Origin
+from zipjax.files.npz_file import NpzWriter, open_npz, require_npz_dtype
+from zipjax.files.safetensors_file import (
+    SafetensorsHeader,
+    new_safetensors_header,
+    open_safetensors,
+    parse_safetensors_header,
+    safetensors_prefix,
+)
+from zipjax.files.save import save_sources
+from zipjax.files.summary import FileSummary, summarize
+from zipjax.files.tensor_source import TensorSource
+from zipjax.files.verify import read_original, verify
+from zipjax.files.wording import did_you_mean
+
+FOREIGN_SUFFIXES = (".safetensors", ".npz")
+CONTAINER_SUFFIX = ".zipj"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorFile:
+    """A file of tensors that are read one by one.
+
+    Attributes:
+        sources: its tensors.
+        metadata: its texts.
+        origin: what is needed to write the very same file again, if anything.
+    """
+
+    sources: tuple[TensorSource, ...]
+    metadata: Mapping[str, str]
+    origin: Origin | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(source.nbytes for source in self.sources)
+
+
+def open_tensors(path: str | os.PathLike[str]) -> TensorFile:
+    """Open a `.safetensors`, `.npz` or `.zipj` file by its suffix.
+
+    Raises:
+        ArgumentError: another suffix.
+        FormatError: the file is not what its suffix says.
+        OSError: it cannot be read.
+    """
+    match _suffix(path, (*FOREIGN_SUFFIXES, CONTAINER_SUFFIX)):
+        case ".safetensors":
+            header, sources = open_safetensors(path)
+            origin = Origin(kind="safetensors", header=header.text)
+            return TensorFile(sources=tuple(sources), metadata=header.metadata, origin=origin)
+        case ".npz":
+            return TensorFile(sources=tuple(open_npz(path)), metadata={})
+    container = Container.open(path)
+    index = container.index
+    sources = [_container_source(container, name) for name in index.stored_names]
+    return TensorFile(sources=tuple(sources), metadata=index.metadata, origin=index.origin)
+
+
+def compress_file(
+    tensors: TensorFile,
+    target: str | os.PathLike[str],
+    *,
+    verified: bool = True,
+    on_tensor: Callable[[TensorSource], None] | None = None,
+) -> FileSummary:
+    """Compress the tensors of a file into a container; never more than one in memory.
+
+    Args:
+        tensors: from `open_tensors`.
+        target: where the container shall be.
+        verified: read the container again, and decompress it, before it takes its place.
+        on_tensor: called after each tensor.
+    """
+    return save_sources(
+        target,
+        tensors.sources,
+        metadata=tensors.metadata,
+        origin=tensors.origin,
+        on_tensor=on_tensor,
+        check=_verify_only if verified else None,
+    )
+
+
+def decompress_file(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    on_tensor: Callable[[int], None] | None = None,
+) -> FileSummary:
+    """Write the tensors of a container as `.safetensors` or `.npz`, by the suffix of `target`.
+
+    A container that was made from a `.safetensors` file gives back that file, byte by byte.
+
+    Args:
+        path: the container.
+        target: where the file shall be; it appears whole or not at all.
+        on_tensor: called after each tensor with its bytes.
+
+    Returns:
+        The summary of the container.
+
+    Raises:
+        ArgumentError: a suffix that is not known, or a dtype that it cannot hold.
+        FormatError: the container is damaged; nothing is written.
+    """
+    suffix = _suffix(target, FOREIGN_SUFFIXES)
+    with Container.open(path, verify="always") as container:
+        write = _write_safetensors if suffix == ".safetensors" else _write_npz
+        with AtomicFile(target) as file:
+            write(container, file, on_tensor or _ignore)
+            file.commit()
+        return summarize(path, container.index, file_nbytes=container.header.file_nbytes)
+
+
+def _write_safetensors(
+    container: Container, file: AtomicFile, on_tensor: Callable[[int], None]
+) -> None:
+    header = _safetensors_header(container.index)
+    prefix = safetensors_prefix(header)
+    file.expect(len(prefix) + container.index.raw_nbytes)
+    file.write(prefix)
+    for place in sorted(header.places, key=lambda place: (place.begin, place.end)):
+        x = read_original(container, place.name)
+        file.write(x.reshape(-1).view(np.uint8).data)
+        on_tensor(x.nbytes)
+
+
+def _safetensors_header(index: Index) -> SafetensorsHeader:
+    """The original header where the container has one, else a new one."""
+    tensors = {
+        name: (index.entry(name).dtype, index.entry(name).shape) for name in index.stored_names
+    }
+    if index.origin is None or index.origin.kind != "safetensors":
+        return new_safetensors_header(tensors, index.metadata)
+    header = parse_safetensors_header(index.origin.header.encode("utf-8"), data_nbytes=None)
+    if {place.name: (place.dtype, place.shape) for place in header.places} != tensors:
+        raise FormatError("the original header must describe the tensors that are stored")
+    return header
+
+
+def _write_npz(container: Container, file: AtomicFile, on_tensor: Callable[[int], None]) -> None:
+    index = container.index
+    for name in index.stored_names:
+        require_npz_dtype(name, index.entry(name).dtype)
+    file.expect(index.raw_nbytes + 1024 * len(index.stored_names))
+    with NpzWriter(file) as writer:
+        for name in index.stored_names:
+            x = read_original(container, name)
+            writer.add(name, x)
+            on_tensor(x.nbytes)
+
+
+def _container_source(container: Container, name: str) -> TensorSource:
+    entry = container.entry(name)
+    return TensorSource(
+        name=name,
+        dtype=entry.dtype,
+        shape=entry.shape,
+        read=lambda: np.asarray(decompress(container.compressed(name))),
+    )
+
+
+def _suffix(path: str | os.PathLike[str], known: tuple[str, ...]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix in known:
+        return suffix
+    raise ArgumentError(
+        f"the file's name must end in {' or '.join(known)}",
+        got=f"{os.fspath(path)!r}",
+        fix=did_you_mean(suffix, known),
+    )
+
+
+def _verify_only(path: Path) -> None:
+    verify(path)
+
+
+def _ignore(nbytes: int) -> None:
+    del nbytes
