@@ -12,7 +12,7 @@ from parallel.wire import Codec
 def dispatch(
     tokens: Float[Array, "T D"],
     queues: Queues,
-    round_idx: Int[Array, ""] | int = 0,
+    start: Int[Array, ""] | int = 0,
     *,
     capacity: int,
     axis_name=None,
@@ -26,8 +26,8 @@ def dispatch(
     Args:
         tokens: float [T, D].
         queues: who goes where, from `line_up`.
-        round_idx: which positions of the queues go, int32 [].
-        capacity: positions per queue and round.
+        start: the first position of the queues that goes, int32 [].
+        capacity: how many positions of every queue go.
         axis_name: the mesh axis that the experts are spread over; None when all are here.
         codec: how the tokens travel.
         wire_dtype: the dtype in which they travel.
@@ -36,7 +36,7 @@ def dispatch(
         `wire_dtype` [E / P, P * capacity, D], rows by sending rank, zero where a queue has
         ended; and the handle for `collect`.
     """
-    handle = Handle(queues, jnp.asarray(round_idx, jnp.int32))
+    handle = Handle(queues, jnp.asarray(start, jnp.int32))
     # Cast after the gather: gradients of a token's choices then add up in the tokens' dtype.
     slots = spread(tokens, handle, capacity).astype(wire_dtype)
     if axis_name is not None:

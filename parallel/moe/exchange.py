@@ -1,6 +1,7 @@
 """The dropless mixture: dispatch, experts, collect, as many rounds as needed, combine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from pallas_kernels import ArgumentError
 from parallel.moe.combine import collect, combine
 from parallel.moe.dispatch import dispatch
 from parallel.moe.queues import line_up
-from parallel.moe.rounds import later_rounds, num_rounds
+from parallel.moe.rounds import Schedule, later_rounds, longest_queue, num_rounds
 from parallel.moe.routing import Routing
 from parallel.wire import Codec
 
@@ -39,7 +40,7 @@ def mixture(
     routing: Routing,
     *,
     axis_name=None,
-    capacity: int | None = None,
+    schedule: Schedule | None = None,
     codec: Codec = None,
     wire_dtype: DTypeLike = jnp.bfloat16,
 ) -> Mixed:
@@ -55,49 +56,53 @@ def mixture(
         tokens: float [T, D], T > 0.
         routing: from `route`, over all E experts.
         axis_name: the mesh axis that the experts are spread over, in blocks; None on one device.
-        capacity: positions of every queue that one round takes; `default_capacity` when None.
-            It changes the speed, never the result.
+        schedule: positions of every queue that a round takes; `default_schedule` when None. It
+            changes the speed, never the result.
         codec: how tokens and rows travel.
         wire_dtype: the dtype in which they travel.
 
     Raises:
-        ArgumentError: when there is no token, no capacity, or E is not divisible by the ranks.
+        ArgumentError: when there is no token, an empty round, or E is not divisible by the ranks.
     """
     num_tokens, num_experts = routing.probs.shape
-    if capacity is None:
-        capacity = default_capacity(num_tokens, routing.expert_idx.shape[1], num_experts)
-    _check(num_tokens, num_experts, capacity, axis_name)
+    if schedule is None:
+        schedule = default_schedule(num_tokens, routing.expert_idx.shape[1], num_experts)
+    _check(num_tokens, num_experts, schedule, axis_name)
     travel = {"axis_name": axis_name, "codec": codec, "wire_dtype": wire_dtype}
 
-    def one_round(params, tokens, queues, round_idx):
-        seen, handle = dispatch(tokens, queues, round_idx, capacity=capacity, **travel)
+    def one_round(capacity, params, tokens, queues, start):
+        seen, handle = dispatch(tokens, queues, start, capacity=capacity, **travel)
         return collect(experts(params, seen), handle, **travel)
 
     queues = line_up(routing.expert_idx, num_experts=num_experts)
-    until = num_rounds(queues, capacity=capacity, axis_name=axis_name)
-    rows = one_round(params, tokens, queues, 0)
-    if capacity < num_tokens:  # an expert is chosen at most once per token
-        rows = later_rounds(one_round, capacity, params, tokens, rows, queues, until)
-    return Mixed(combine(rows, routing.weights), queues.counts, until)
+    longest = longest_queue(queues, axis_name=axis_name)
+    rows = one_round(schedule.first, params, tokens, queues, 0)
+    if schedule.first < num_tokens:  # an expert is chosen at most once per token
+        later = partial(one_round, schedule.later)
+        rows = later_rounds(later, schedule, params, tokens, rows, queues, longest)
+    values = combine(rows, routing.weights)
+    return Mixed(values, queues.counts, num_rounds(longest, schedule))
 
 
-def default_capacity(
+def default_schedule(
     num_tokens: int, num_selected: int, num_experts: int, *, slack: float = 1.5
-) -> int:
-    """Positions per queue and round: `slack` times a fair share, a multiple of 8, at most T.
+) -> Schedule:
+    """A first round for `slack` times a fair share of the assignments, later ones a quarter of it.
 
-    More slack computes and sends more padding; less needs a second round more often.
+    More slack computes and sends more padding; less needs further rounds more often. Both sizes
+    are multiples of 8, and no more than the T positions that a queue can have.
     """
     fair = num_tokens * num_selected / num_experts
-    return min(num_tokens, 8 * max(1, round(slack * fair / 8)))
+    first, later = (8 * max(1, round(part * fair / 8)) for part in (slack, slack / 4))
+    return Schedule(min(first, num_tokens), min(later, num_tokens))
 
 
-def _check(num_tokens: int, num_experts: int, capacity: int, axis_name) -> None:
+def _check(num_tokens: int, num_experts: int, schedule: Schedule, axis_name) -> None:
     """Refuse what has no meaning."""
     if num_tokens == 0:
         raise ArgumentError("a mixture needs at least one token", got="none")
-    if capacity < 1:
-        raise ArgumentError("capacity must be at least 1", got=capacity)
+    if min(schedule) < 1:
+        raise ArgumentError("every round must take at least one position", got=schedule)
     num_ranks = 1 if axis_name is None else lax.axis_size(axis_name)
     if num_experts % num_ranks:
         raise ArgumentError(

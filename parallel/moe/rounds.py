@@ -7,6 +7,7 @@ Memory does not grow with the number of rounds, and there is no largest number o
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,58 +17,74 @@ from parallel.moe.queues import Queues
 from parallel.moe.slots import Handle, in_round
 
 
-def num_rounds(queues: Queues, *, capacity: int, axis_name=None) -> jax.Array:
-    """int32 [], rounds until the longest queue of all ranks is empty; at least 1."""
+class Schedule(NamedTuple):
+    """Positions of every queue that the rounds take.
+
+    Attributes:
+        first: in round 0.
+        later: in every further round; smaller, so that a short overflow costs little.
+    """
+
+    first: int
+    later: int
+
+
+def longest_queue(queues: Queues, *, axis_name=None) -> jax.Array:
+    """int32 [], the longest queue of any rank."""
     longest = queues.counts.max()
-    if axis_name is not None:
-        longest = lax.pmax(longest, axis_name)
-    return jnp.maximum(-(-longest // capacity), 1)
+    return longest if axis_name is None else lax.pmax(longest, axis_name)
+
+
+def num_rounds(longest: jax.Array, schedule: Schedule) -> jax.Array:
+    """int32 [], rounds until a queue of this length is empty; at least 1."""
+    return 1 + jnp.maximum(-(-(longest - schedule.first) // schedule.later), 0)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def later_rounds(
-    one_round: Callable, capacity: int, params, tokens, rows, queues: Queues, until: jax.Array
+    one_round: Callable, schedule: Schedule, params, tokens, rows, queues: Queues, longest
 ) -> jax.Array:
-    """Run rounds 1, 2, ... `until` - 1 and put their rows where the first round left zeros.
+    """Run the rounds after the first, and put their rows where it left zeros.
 
     Args:
-        one_round: `(params, tokens, queues, round_idx) -> rows`, every rank the same collectives.
-        capacity: positions per queue and round.
+        one_round: `(params, tokens, queues, start) -> rows` for `schedule.later` positions.
+        schedule: how many positions a round takes.
         params: the experts' parameters.
         tokens: float [T, D].
         rows: float [n, D], what round 0 gave.
         queues: this rank's queues.
-        until: int32 [], `num_rounds`.
+        longest: int32 [], from `longest_queue`; equal on all ranks that exchange.
 
     Returns:
         The dtype of `rows` [n, D], every assignment's row.
     """
 
     def body(state):
-        round_idx, rows = state
-        arrived = in_round(Handle(queues, round_idx), capacity)
-        new = one_round(params, tokens, queues, round_idx)
-        return round_idx + 1, jnp.where(arrived[:, None], new, rows)
+        start, rows = state
+        arrived = in_round(Handle(queues, start), schedule.later)
+        new = one_round(params, tokens, queues, start)
+        return start + schedule.later, jnp.where(arrived[:, None], new, rows)
 
-    return lax.while_loop(lambda state: state[0] < until, body, (jnp.int32(1), rows))[1]
-
-
-def _forward(one_round, capacity, params, tokens, rows, queues, until):
-    out = later_rounds(one_round, capacity, params, tokens, rows, queues, until)
-    return out, (params, tokens, queues, until)
+    start = jnp.int32(schedule.first), rows
+    return lax.while_loop(lambda state: state[0] < longest, body, start)[1]
 
 
-def _backward(one_round, capacity, saved, cotangent):
-    params, tokens, queues, until = saved
+def _forward(one_round, schedule, params, tokens, rows, queues, longest):
+    out = later_rounds(one_round, schedule, params, tokens, rows, queues, longest)
+    return out, (params, tokens, queues, longest)
+
+
+def _backward(one_round, schedule, saved, cotangent):
+    params, tokens, queues, longest = saved
 
     def body(state):
-        round_idx, sums = state
-        _, transpose = jax.vjp(lambda p, t: one_round(p, t, queues, round_idx), params, tokens)
-        return round_idx + 1, jax.tree.map(jnp.add, sums, transpose(cotangent))
+        start, sums = state
+        _, transpose = jax.vjp(lambda p, t: one_round(p, t, queues, start), params, tokens)
+        return start + schedule.later, jax.tree.map(jnp.add, sums, transpose(cotangent))
 
-    start = jnp.int32(1), jax.tree.map(jnp.zeros_like, (params, tokens))
-    sums = lax.while_loop(lambda state: state[0] < until, body, start)[1]
-    first = in_round(Handle(queues, jnp.int32(0)), capacity)
+    start = jnp.int32(schedule.first), jax.tree.map(jnp.zeros_like, (params, tokens))
+    sums = lax.while_loop(lambda state: state[0] < longest, body, start)[1]
+    first = in_round(Handle(queues, jnp.int32(0)), schedule.first)
     into_first = jnp.where(first[:, None], cotangent, jnp.zeros((), cotangent.dtype))
     return *sums, into_first, None, None
 

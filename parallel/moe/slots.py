@@ -2,7 +2,7 @@
 
 A round takes `capacity` positions of every queue, so its sizes are static:
 
-    slot [e, c] of round r  <->  position r * capacity + c of expert e's queue
+    slot [e, c] of a round  <->  position start + c of expert e's queue
 
 `spread` fills slots from tokens and `gather_back` reads slots per assignment. Each is the
 other's transpose, and both are gathers, so forward and backward give the same bits on every
@@ -24,16 +24,16 @@ class Handle(NamedTuple):
 
     Attributes:
         queues: this rank's queues.
-        round_idx: int32 [], which part of the queues travelled.
+        start: int32 [], the first position of the queues that travelled.
     """
 
     queues: Queues
-    round_idx: Int[Array, ""]
+    start: Int[Array, ""]
 
 
 def in_round(handle: Handle, capacity: int) -> Bool[Array, " n"]:
     """Whether an assignment is part of the handle's round."""
-    place = handle.queues.positions - handle.round_idx * capacity
+    place = handle.queues.positions - handle.start
     return (place >= 0) & (place < capacity)
 
 
@@ -76,7 +76,7 @@ spread.defvjp(_spread_fwd, _spread_bwd)
 def gather_back(slots: Float[Array, "E C D"], handle: Handle) -> Float[Array, "n D"]:
     """Read the slots of a round per assignment; zero for assignments of other rounds."""
     queues, capacity = handle.queues, slots.shape[1]
-    place = jnp.clip(queues.positions - handle.round_idx * capacity, 0, capacity - 1)
+    place = jnp.clip(queues.positions - handle.start, 0, capacity - 1)
     rows = slots[queues.expert_idx, place]
     return jnp.where(in_round(handle, capacity)[:, None], rows, jnp.zeros((), rows.dtype))
 
@@ -97,7 +97,7 @@ gather_back.defvjp(_gather_back_fwd, _gather_back_bwd)
 def _fill(rows: jax.Array, handle: Handle, capacity: int, row_of) -> jax.Array:
     """Put row `row_of(assignment)` into every slot of the round: [E, C, D]."""
     queues = handle.queues
-    place = handle.round_idx * capacity + jnp.arange(capacity, dtype=jnp.int32)
+    place = handle.start + jnp.arange(capacity, dtype=jnp.int32)
     taken = place < queues.counts[:, None]
     last = queues.order.size - 1
     assignment = queues.order[jnp.minimum(queues.offsets[:, None] + place, last)]
