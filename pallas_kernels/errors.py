@@ -23,7 +23,8 @@ class ZipError(Exception):
             parts.append(f"got {self.got}")
         if self.fix:
             parts.append(self.fix)
-        return "; ".join(parts) + "."
+        text = "; ".join(parts)
+        return text if text.endswith("?") else text + "."
 
     def __reduce__(self):
         return (_rebuild, (type(self), self.what, self.got, self.fix))

@@ -1,0 +1,3 @@
+"""The command `zipjax`."""
+
+from zipjax.cli.main import main as main
