@@ -1,4 +1,4 @@
-"""Position slots: the exponent code for tensors on the wire, plain and slow, to be read and to be the oracle.
+"""Position slots, the exponent code for the wire, plain and slow: to be read, and the oracle.
 
 The code, in words (`docs/wire-format.md` is normative, `format.slot_layout` has the axis letters):
 
@@ -17,18 +17,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pallas_kernels.format.slot_layout import GROUP_ELEMS, WINDOW_EXPONENTS, SlotLayout
+from pallas_kernels.format.slot_layout import (
+    GROUP_ELEMS,
+    MEAN_TO_BASE_1024,
+    NUM_LIFTS,
+    SAMPLE_ELEMS,
+    WINDOW_EXPONENTS,
+    SlotLayout,
+)
 
 Streams = dict[str, np.ndarray]
 
-# The window of 8 exponents that misses fewest elements of N(0, sigma**2) starts at the mean biased
-# exponent minus 4.182, rounded down. In 1/1024, so that every backend rounds alike.
-MEAN_TO_BASE_1024 = 4282
-SAMPLE_ELEMS = 64  # leading elements of a run that choose its base
-
 
 def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
-    """Choose the base of every run from the mean exponent of its first elements.
+    """Choose the base of every run from the exponents of its first elements.
 
     Args:
         words: uint16 or uint32 [num_elems], the bits of the floats.
@@ -38,17 +40,18 @@ def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
         uint8 [T, 16, 16], the base of run (t, i, j): the first exponent of its window. A run with
         nothing but zeros, subnormals and non-finite values gets 0.
     """
-    mantissa = layout.mantissa_bits
-    largest = 2**layout.exponent_bits - 1
     base = np.zeros(layout.num_runs, np.uint8)
-    for run in range(layout.num_runs):
-        start = run * layout.run_elems
-        sample = words[start : start + min(SAMPLE_ELEMS, layout.run_elems)].astype(np.int64)
-        exponents = sample >> mantissa & largest
-        exponents = exponents[(exponents > 0) & (exponents < largest)]
+    samples = [_sample_exponents(words, run, layout) for run in range(layout.num_runs)]
+    misses = np.zeros(NUM_LIFTS, np.int64)
+    for run, exponents in enumerate(samples):
         if exponents.size:
             scaled = int(exponents.sum()) * 1024 - MEAN_TO_BASE_1024 * exponents.size
             base[run] = max(0, scaled // (1024 * exponents.size))
+            for lift in range(NUM_LIFTS):
+                place = exponents - base[run] - lift
+                misses[lift] += np.count_nonzero((place < 0) | (place >= WINDOW_EXPONENTS))
+    lift = misses.argmin()
+    base += np.array([lift if exponents.size else 0 for exponents in samples], np.uint8)
     return base.reshape(layout.num_tiles, 16, 16)
 
 
@@ -149,6 +152,15 @@ def split_side(
         np.frombuffer(position.tobytes(), "<u4"),
         int(np.frombuffer(count.tobytes(), "<i4")[0]),
     )
+
+
+def _sample_exponents(words: np.ndarray, run: int, layout: SlotLayout) -> np.ndarray:
+    """Biased exponents of the normal numbers among a run's first elements: int64 [any]."""
+    start = run * layout.run_elems
+    sample = words[start : start + min(SAMPLE_ELEMS, layout.run_elems)].astype(np.int64)
+    largest = 2**layout.exponent_bits - 1
+    exponents = sample >> layout.mantissa_bits & largest
+    return exponents[(exponents > 0) & (exponents < largest)]
 
 
 def _side(

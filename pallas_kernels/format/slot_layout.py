@@ -28,6 +28,12 @@ MIN_FAR_CAPACITY = 32
 FAR_ENTRY_NBYTES = 5  # one byte of high exponent bits, four of position
 SUPPORTED_DTYPES = ("bfloat16", "float16", "float32")
 
+# How an encoder chooses the base of a run; no decoder depends on it. In 1/1024, so that every
+# backend rounds alike: `ops.exponent_encode.base_choice` derives the figure.
+MEAN_TO_BASE_1024 = 4282
+SAMPLE_ELEMS = 64  # leading elements of a run
+NUM_LIFTS = 4
+
 # Positions are 32-bit signed integers in XLA without x64.
 MAX_PADDED_ELEMS = 2**31 - 1
 

@@ -63,7 +63,7 @@ def _split_side(side: Array, layout: SlotLayout) -> tuple[Array, Array, Array]:
 
 
 def _slot_masks(slots: Array) -> Array:
-    """Rebuild the mask of near escapes from their positions: uint8 [T, C, L] -> uint16 [T, J, L]."""
+    """Rebuild the masks of near escapes: uint8 [T, C, L] positions -> uint16 [T, J, L] bits."""
     slots = slots.astype(jnp.uint16)
     ascending = (slots[:, 0] <= slots[:, 1])[:, None]
     bit = jnp.where(ascending, np.uint16(1) << (slots & np.uint16(15)), np.uint16(0))

@@ -44,7 +44,8 @@ def list_far(
     high = jnp.where(used, exponent >> 3, 0).astype(jnp.uint8)
     position = jnp.where(used, element, layout.padded_elems)
     beyond = jnp.maximum(num_upto[:, 15], slots) - slots
-    count = lax.population_count(far).astype(jnp.int32).sum() + beyond.astype(jnp.int32).sum()
+    per_group = lax.reduce(lax.population_count(far), np.uint16(0), lax.add, (1,)) + beyond
+    count = per_group.astype(jnp.int32).sum()
     return jnp.concatenate([base.reshape(-1), high, _bytes(position), _bytes(count[None])])
 
 
