@@ -1,0 +1,23 @@
+"""The ground floor: bits and GPUs. Importing it touches no device."""
+
+from pallas_kernels.errors import ArgumentError as ArgumentError
+from pallas_kernels.errors import ChecksumError as ChecksumError
+from pallas_kernels.errors import FormatError as FormatError
+from pallas_kernels.errors import UnsupportedError as UnsupportedError
+from pallas_kernels.errors import ZipError as ZipError
+from pallas_kernels.format import dtype_from_name as dtype_from_name
+from pallas_kernels.format import dtype_name as dtype_name
+from pallas_kernels.format import stream_specs as stream_specs
+from pallas_kernels.format import window_from_histogram as window_from_histogram
+from pallas_kernels.format import window_from_sigma as window_from_sigma
+from pallas_kernels.ops.decode import decode as decode
+from pallas_kernels.ops.encode import encode as encode
+from pallas_kernels.ops.encode import encode_static as encode_static
+from pallas_kernels.ops.encode import trim as trim
+from pallas_kernels.ops.exponent_decode import exponent_decode as exponent_decode
+from pallas_kernels.ops.exponent_encode import exponent_encode as exponent_encode
+from pallas_kernels.payload import ExponentConfig as ExponentConfig
+from pallas_kernels.payload import ExponentPayload as ExponentPayload
+from pallas_kernels.tensor import CompressedTensor as CompressedTensor
+
+__version__ = "0.1.0"

@@ -1,0 +1,29 @@
+"""The bytes: what docs/format.md says, in NumPy only. Nothing here imports JAX."""
+
+from pallas_kernels.format.dtypes import bit_view as bit_view
+from pallas_kernels.format.dtypes import dtype_from_name as dtype_from_name
+from pallas_kernels.format.dtypes import dtype_name as dtype_name
+from pallas_kernels.format.floats import FloatSpec as FloatSpec
+from pallas_kernels.format.floats import float_spec as float_spec
+from pallas_kernels.format.floats import join as join
+from pallas_kernels.format.floats import split as split
+from pallas_kernels.format.rows import pack_rows as pack_rows
+from pallas_kernels.format.rows import unpack_rows as unpack_rows
+from pallas_kernels.format.spec import LAYOUT_RAW as LAYOUT_RAW
+from pallas_kernels.format.spec import LAYOUT_ROWS16 as LAYOUT_ROWS16
+from pallas_kernels.format.spec import RAW as RAW
+from pallas_kernels.format.spec import TABLE_SIZE as TABLE_SIZE
+from pallas_kernels.format.spec import TILE_ELEMS as TILE_ELEMS
+from pallas_kernels.format.spec import TILE_LANES as TILE_LANES
+from pallas_kernels.format.spec import TILE_ROWS as TILE_ROWS
+from pallas_kernels.format.spec import TRIPLE_BITMAP as TRIPLE_BITMAP
+from pallas_kernels.format.spec import WINDOW_SIZE as WINDOW_SIZE
+from pallas_kernels.format.spec import num_tiles as num_tiles
+from pallas_kernels.format.streams import check_streams as check_streams
+from pallas_kernels.format.streams import stream_specs as stream_specs
+from pallas_kernels.format.window import SAMPLE_ABOVE_ELEMS as SAMPLE_ABOVE_ELEMS
+from pallas_kernels.format.window import SAMPLE_RUN_ELEMS as SAMPLE_RUN_ELEMS
+from pallas_kernels.format.window import SAMPLE_STRIDE_RUNS as SAMPLE_STRIDE_RUNS
+from pallas_kernels.format.window import escape_rate_gaussian as escape_rate_gaussian
+from pallas_kernels.format.window import window_from_histogram as window_from_histogram
+from pallas_kernels.format.window import window_from_sigma as window_from_sigma

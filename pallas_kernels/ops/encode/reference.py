@@ -1,0 +1,330 @@
+"""The `xla` backend of `encode`: plain `jnp`, the same bits as `codecs.triple_bitmap`.
+
+Three passes, because the number of patches is known only after the first:
+
+    dense    window, codes, remainder; a 16-bit escape mask per lane; escapes per tile
+    escapes  position and exponent of each escape, into a static capacity: the k-th set bit of the
+    mask words entries  the table of 16, each escape's index into it, and the rare ones
+
+Shapes keep the tile axes [T, 16, 256] throughout and masks are packed by `lax.reduce`: that is
+what XLA on CPU turns into vector loops (an unrolled `or` of 16 slices is 3 times slower, a
+compaction by cumsum over elements 10 times).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from pallas_kernels.errors import UnsupportedError
+from pallas_kernels.format import (
+    LAYOUT_ROWS16,
+    SAMPLE_ABOVE_ELEMS,
+    SAMPLE_RUN_ELEMS,
+    SAMPLE_STRIDE_RUNS,
+    TABLE_SIZE,
+    TILE_ELEMS,
+    TILE_LANES,
+    TILE_ROWS,
+    TRIPLE_BITMAP,
+    WINDOW_SIZE,
+    FloatSpec,
+    bit_view,
+    float_spec,
+    num_tiles,
+    stream_specs,
+)
+from pallas_kernels.shapes import capacity_of, tile_capacity_of
+
+# 32-bit counters index lanes, and patches one by one.
+MAX_ELEMS = TILE_ROWS * (2**31 - 1)
+MAX_PATCHES = 2**31 - 1
+
+_ROW = np.arange(TILE_ROWS, dtype=np.uint16)[None, :, None]
+_FIVE = np.arange(5, dtype=np.uint16)[None, None, :, None] * np.uint16(3)
+_THREE = np.arange(3, dtype=np.uint16)[None, :, None]
+_UP_TO = np.triu(np.ones((16, 16), np.uint16))  # [k, j]: k <= j
+
+Streams = dict[str, Any]
+
+
+def encode(x: np.ndarray | jax.Array) -> Streams | None:
+    """Encode with exact sizes: one look at the number of escapes between the passes.
+
+    Returns:
+        streams, or None where they would not be smaller than the array.
+
+    Raises:
+        UnsupportedError: more elements than 32-bit counters reach.
+    """
+    spec = float_spec(x.dtype)
+    _check_size(x.size)
+    bits, num_elems = _shared_size(x, spec)
+    streams, tiles, mask, per_tile = _dense_jit(bits, num_elems, spec)
+    num_escapes = int(np.asarray(per_tile).sum(dtype=np.int64))
+    dense_nbytes = sum(stream.nbytes for stream in streams.values()) * x.size // bits.size
+    if dense_nbytes + 2 * num_escapes >= x.nbytes or num_escapes > MAX_PATCHES:
+        return None
+    capacity = capacity_of(num_escapes)
+    lists, num_rare = _lists_jit(tiles, mask, per_tile, streams["exponents"], spec, capacity)
+    rare = _rare_jit(lists, capacity_of(int(num_rare)) if int(num_rare) else 0)
+    streams = _assemble(streams, lists, rare)
+    return streams if bits.size == x.size else _cut(streams, x, spec)
+
+
+def encode_static(
+    x: jax.Array, patch_capacity: int, rare_capacity: int
+) -> tuple[Streams, jax.Array]:
+    """Encode into given capacities; the second result says whether they were too small."""
+    spec = float_spec(x.dtype)
+    _check_size(x.size)
+    streams, tiles, mask, per_tile = _dense(_bits(x, spec), None, spec)
+    lists, num_rare = _lists(tiles, mask, per_tile, streams["exponents"], spec, patch_capacity)
+    overflow = (jnp.sum(per_tile) > patch_capacity) | (num_rare > rare_capacity)
+    return _assemble(streams, lists, _rare(lists, rare_capacity)), overflow
+
+
+class _Lists(NamedTuple):
+    """What the escapes become, in stored order, padded to a capacity K."""
+
+    exponents: jax.Array  # uint8 [17], the base and the finished table
+    offsets: jax.Array  # uint32 [T + 1]
+    patches: jax.Array  # uint16 [K]
+    tile: jax.Array  # int32 [K]
+    position: jax.Array  # uint16 [K]
+    exponent: jax.Array  # uint8 [K]
+    is_rare: jax.Array  # bool [K]
+
+
+def _dense(
+    bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec
+) -> tuple[Streams, jax.Array, jax.Array, jax.Array]:
+    """The streams that hold something of every element, and what the lists need.
+
+    Args:
+        bits: unsigned [n].
+        num_elems: int32 [], how many of them are the tensor's where the rest is filled up with
+        zeros.
+        spec: the float.
+
+    Returns:
+        streams: all but the lists; "exponents" holds the base alone, uint8 [1].
+        tiles: unsigned [T, 16, 256], the bits, padded with an element inside the window.
+        mask: uint16 [T, 256], bit i of lane l: element (i, l) is outside the window.
+        per_tile: int32 [T], escapes.
+    """
+    base = _choose_base(bits, num_elems, spec)
+    filler = base.astype(bits.dtype) << spec.mantissa_bits
+    tiles = _tiles(bits, filler)
+    if num_elems is not None:
+        tiles = jnp.where(jnp.arange(bits.size).reshape(tiles.shape) < num_elems, tiles, filler)
+    field = (tiles >> spec.mantissa_bits).astype(jnp.uint16)
+    relative = (field - base.astype(jnp.uint16)) & np.uint16(spec.num_exponents - 1)
+    high_mask = np.uint16(spec.num_exponents // WINDOW_SIZE - 1)
+    # 1 where any bit above the code is set: the carry out of adding the mask, no compare.
+    escape = ((relative >> 3) + high_mask) >> np.uint16(spec.exponent_bits - 3)
+    mask = lax.reduce(escape << _ROW, np.uint16(0), lax.bitwise_or, (1,))
+    streams = {
+        "exponents": base.astype(jnp.uint8)[None],
+        "codes": _pack_rows((relative & 7) & (escape - np.uint16(1))),
+        **_pack_remainder(bits, tiles, spec),
+    }
+    return streams, tiles, mask, jnp.sum(lax.population_count(mask).astype(jnp.int32), axis=1)
+
+
+def _lists(
+    tiles: jax.Array,
+    mask: jax.Array,
+    per_tile: jax.Array,
+    base: jax.Array,
+    spec: FloatSpec,
+    capacity: int,
+) -> tuple[_Lists, jax.Array]:
+    """Find the first `capacity` escapes and give each its table index; also how many are rare."""
+    lane, row, valid = _find_escapes(mask, capacity)
+    tile = lane // TILE_LANES
+    field = tiles[tile, row, lane % TILE_LANES] >> spec.mantissa_bits
+    exponent = (field & (spec.num_exponents - 1)).astype(jnp.uint8)
+    table, index, is_rare = _exponent_table(exponent, valid, base[0], spec)
+    position = (lane % TILE_LANES * TILE_ROWS + row).astype(jnp.uint16)
+    offsets = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(per_tile)]).astype(jnp.uint32)
+    lists = _Lists(
+        exponents=jnp.concatenate([base, table]),
+        offsets=offsets,
+        patches=jnp.where(valid, position << 4 | index, np.uint16(0)),
+        tile=tile,
+        position=position,
+        exponent=exponent,
+        is_rare=is_rare,
+    )
+    return lists, jnp.sum(is_rare)
+
+
+def _rare(lists: _Lists, capacity: int) -> tuple[jax.Array, jax.Array]:
+    """The rare escapes as (tile, position << 8 | exponent); unused places name a tile that is not
+    there."""
+    if not capacity:
+        return jnp.zeros(0, jnp.uint32), jnp.zeros(0, jnp.uint32)
+    num_patches = lists.tile.size
+    at = jnp.nonzero(lists.is_rare, size=capacity, fill_value=num_patches)[0]
+    tile = lists.tile.at[at].get(mode="fill", fill_value=lists.offsets.size - 1)
+    entry = lists.position.astype(jnp.uint32) << 8 | lists.exponent
+    return tile.astype(jnp.uint32), entry.at[at].get(mode="fill", fill_value=0)
+
+
+def _assemble(streams: Streams, lists: _Lists, rare: tuple[jax.Array, jax.Array]) -> Streams:
+    return streams | {
+        "exponents": lists.exponents,
+        "patch_offsets": lists.offsets,
+        "patches": lists.patches,
+        "rare_tiles": rare[0],
+        "rare_entries": rare[1],
+    }
+
+
+_dense_jit = jax.jit(_dense, static_argnums=2)
+_lists_jit = jax.jit(_lists, static_argnums=(4, 5))
+_rare_jit = jax.jit(_rare, static_argnums=1)
+
+
+def _choose_base(bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec) -> jax.Array:
+    """The window's first exponent from a histogram, by the oracle's rule: int32 []."""
+    if bits.size > SAMPLE_ABOVE_ELEMS:
+        group_elems = SAMPLE_RUN_ELEMS * SAMPLE_STRIDE_RUNS
+        groups = bits.size // group_elems
+        sample = lax.slice(bits, (0,), (groups * group_elems,)).reshape(groups, group_elems)
+        bits = sample[:, :SAMPLE_RUN_ELEMS].reshape(-1)
+    exponent = (bits >> spec.mantissa_bits).astype(jnp.int32) & (spec.num_exponents - 1)
+    histogram = jnp.zeros(spec.num_exponents, jnp.int32).at[exponent].add(1)
+    if num_elems is not None:
+        histogram = histogram.at[0].add(num_elems - bits.size)
+    covered = jnp.convolve(histogram, np.ones(WINDOW_SIZE, np.int32), "valid")
+    return jnp.argmax(covered).astype(jnp.int32)
+
+
+def _find_escapes(mask: jax.Array, capacity: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Lane (over all tiles) and row of the k-th escape, int32 [K], and whether there is one, bool
+    [K]."""
+    words = mask.reshape(-1)
+    # Prefix sums in two levels: 16 words by a triangular reduce, then a cumsum over a 16th of the
+    # words.
+    count = lax.population_count(words).astype(jnp.uint16).reshape(-1, 16)
+    inner = lax.reduce(count[:, :, None] * _UP_TO, np.uint16(0), lax.add, (1,)).astype(jnp.int32)
+    before = jnp.cumsum(inner[:, 15]) - inner[:, 15]
+    total = (inner + before[:, None]).reshape(-1)
+    start = total - count.reshape(-1).astype(jnp.int32)
+    # Mark where each word's escapes start in the list, then carry the mark forward.
+    mark = jnp.where(words != 0, start, capacity)
+    lane = jnp.arange(words.size, dtype=jnp.int32)
+    at = jnp.zeros(capacity, jnp.int32).at[mark].set(lane, mode="drop", unique_indices=False)
+    at = lax.cummax(at) if capacity else at
+    k = jnp.arange(capacity, dtype=jnp.int32)
+    row = _nth_set_bit(words[at], (k - start[at]).astype(jnp.uint16))
+    return at, row.astype(jnp.int32), k < (total[-1] if words.size else 0)
+
+
+def _nth_set_bit(word: jax.Array, rank: jax.Array) -> jax.Array:
+    """Position of set bit number `rank` of each word, by halving: uint16 [K]."""
+    position = jnp.zeros_like(rank)
+    for half in (8, 4, 2, 1):
+        low = word & np.uint16((1 << half) - 1)
+        in_low = lax.population_count(low)
+        upper = rank >= in_low
+        position = jnp.where(upper, position + np.uint16(half), position)
+        rank = jnp.where(upper, rank - in_low, rank)
+        word = jnp.where(upper, word >> half, low)
+    return position
+
+
+def _exponent_table(
+    exponent: jax.Array, valid: jax.Array, base: jax.Array, spec: FloatSpec
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The oracle's table: uint8 [16]; each escape's index, uint16 [K]; which are rare, bool [K]."""
+    bins = jnp.where(valid, exponent.astype(jnp.int32), spec.num_exponents)
+    counts = jnp.zeros(spec.num_exponents, jnp.int32).at[bins].add(1, mode="drop")
+    by_count = jnp.argsort(-counts, stable=True)[:TABLE_SIZE]
+    last = jnp.arange(TABLE_SIZE) == TABLE_SIZE - 1
+    too_many = jnp.sum(counts > 0) > TABLE_SIZE
+    unused = (counts[by_count] == 0) | (last & too_many)
+    table = jnp.where(unused, base, by_count).astype(jnp.uint8)
+    # Index of every exponent, the last one for those without it.
+    slot = jnp.arange(TABLE_SIZE, dtype=jnp.uint16)
+    known = jnp.full(spec.num_exponents + 1, TABLE_SIZE, jnp.uint16)
+    known = known.at[jnp.where(unused, spec.num_exponents, by_count)].set(slot)
+    found = known[exponent]
+    is_rare = valid & (found == TABLE_SIZE)
+    return table, jnp.minimum(found, np.uint16(TABLE_SIZE - 1)), is_rare
+
+
+def _pack_rows(codes: jax.Array) -> jax.Array:
+    """`format.pack_rows`: uint16 [T, 16, 256] to [T, 3, 256]."""
+    low = codes[:, :15].reshape(-1, 3, 5, TILE_LANES) << _FIVE
+    low = lax.reduce(low, np.uint16(0), lax.bitwise_or, (2,))
+    return low | (((codes[:, 15:] >> _THREE) & 1) << 15)
+
+
+def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Streams:
+    """The remainder streams of `codecs.triple_bitmap`."""
+    sign_bit = spec.width_bits - 1
+    match spec.remainder_bits:
+        case 24:
+            high = (bits >> 24) & 0x80 | (bits >> 16) & 0x7F
+            return {
+                "remainder": high.astype(jnp.uint8),
+                "remainder_low": bits.astype(jnp.uint16),
+            }
+        case 11:
+            high = (bits >> 8) & 0x80 | (bits >> 3) & 0x7F
+            return {"remainder": high.astype(jnp.uint8), "remainder_low": _pack_rows(tiles & 7)}
+        case 8:
+            return {"remainder": ((bits >> 8) & 0x80 | bits & 0x7F).astype(jnp.uint8)}
+        case 4:
+            rows = (tiles >> sign_bit) << 3 | tiles & 7
+            return {"remainder": rows[:, :8] | rows[:, 8:] << 4}
+        case 3:
+            rows = (tiles >> sign_bit) << 2 | tiles & 3
+            return {"remainder": _pack_rows(rows.astype(jnp.uint16))}
+    raise AssertionError(f"no packing for {spec.remainder_bits} remainder bits")
+
+
+def _tiles(bits: jax.Array, filler: jax.Array) -> jax.Array:
+    """[n] as [T, 16, 256], the last tile filled up."""
+    missing = num_tiles(bits.size) * TILE_ELEMS - bits.size
+    if missing:
+        bits = lax.pad(bits, filler, ((0, missing, 0),))
+    return bits.reshape(-1, TILE_ROWS, TILE_LANES)
+
+
+def _shared_size(x: np.ndarray | jax.Array, spec: FloatSpec) -> tuple[jax.Array, np.ndarray | None]:
+    """The bits, of a small tensor filled up to a size that shares its program, and then how many
+    are its own."""
+    if x.size > SAMPLE_ABOVE_ELEMS:
+        return jnp.asarray(_host_bits(x)) if isinstance(x, np.ndarray) else _bits(x, spec), None
+    room = tile_capacity_of(num_tiles(x.size)) * TILE_ELEMS - x.size
+    if isinstance(x, jax.Array):
+        return jnp.pad(_bits(x, spec), (0, room)), np.int32(x.size)
+    return jnp.asarray(np.pad(_host_bits(x), (0, room))), np.int32(x.size)
+
+
+def _cut(streams: Streams, x: np.ndarray | jax.Array, spec: FloatSpec) -> Streams:
+    """Take away what filled a small tensor up; on the host for a host array, where it costs
+    nothing."""
+    specs = stream_specs(TRIPLE_BITMAP, LAYOUT_ROWS16, spec.dtype, tuple(x.shape))
+    if isinstance(x, np.ndarray):
+        streams = {name: np.asarray(stream) for name, stream in streams.items()}
+    return {name: stream[: specs[name].shape[0]] for name, stream in streams.items()}
+
+
+def _bits(x: jax.Array, spec: FloatSpec) -> jax.Array:
+    return lax.bitcast_convert_type(x, spec.bits_dtype).reshape(-1)
+
+
+def _host_bits(x: np.ndarray) -> np.ndarray:
+    return bit_view(np.ascontiguousarray(x).reshape(-1))
+
+
+def _check_size(num_elems: int) -> None:
+    if num_elems > MAX_ELEMS:
+        raise UnsupportedError(f"a tensor must have at most {MAX_ELEMS} elements", got=num_elems)
