@@ -9,3 +9,8 @@ from parallel.collectives import psum_scatter as psum_scatter
 from parallel.collectives import reference as reference
 from parallel.mesh import make_mesh as make_mesh
 from parallel.wire import Codec as Codec
+from parallel.wire import Fallbacks as Fallbacks
+from parallel.wire import WireReport as WireReport
+from parallel.wire import WireRow as WireRow
+from parallel.wire import record_fallbacks as record_fallbacks
+from parallel.wire import wire_report as wire_report

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh
 
-from pallas_kernels.errors import ArgumentError
+from pallas_kernels import ArgumentError
 
 
 def make_mesh(axis_sizes: Mapping[str, int], *, devices: Sequence | None = None) -> Mesh:

@@ -1,17 +1,25 @@
 """Everyone gets everyone's array."""
 
 import jax
-from jax import lax
+from jaxtyping import Array, PyTree
 
 from parallel.collectives import legs
-from parallel.collectives.axes import AxisName, axis_tuple
+from parallel.collectives.axes import AxisName
+from parallel.collectives.call import Call, open_call
 from parallel.collectives.layout import canonical_dim, join_parts, split_parts
-from parallel.collectives.pbroadcast import broadcast_array
+from parallel.collectives.pbroadcast import as_varying
 from parallel.collectives.transpose import apply_linear
 from parallel.wire import Codec
 
 
-def all_gather(x, axis_name: AxisName, *, axis: int = 0, tiled: bool = False, codec: Codec = None):
+def all_gather(
+    x: PyTree[Array],
+    axis_name: AxisName,
+    *,
+    axis: int = 0,
+    tiled: bool = False,
+    codec: Codec = None,
+) -> PyTree[Array]:
     """Gather `x` from all ranks of `axis_name`: the bits of `jax.lax.all_gather`.
 
     The gradient is our `psum_scatter` with the same codec.
@@ -21,28 +29,28 @@ def all_gather(x, axis_name: AxisName, *, axis: int = 0, tiled: bool = False, co
         axis_name: mesh axis name, or a tuple of names from slow to fast.
         axis: where the ranks go in the result: a new dimension, or with `tiled` an existing one.
         tiled: concatenate along `axis` instead of stacking.
-        codec: "exponent" compresses what travels, None sends bits as they are.
+        codec: "exponent" or an `ExponentConfig` compresses what travels, None sends bits.
 
     Returns:
         `x` with a dimension of P ranks at `axis`, or with `axis` P times as long. It is typed as
         varying over `axis_name`, as in `jax.lax`.
 
     Raises:
-        ArgumentError: when `axis` is out of range.
+        ArgumentError: when `axis` is out of range, the axis name is unbound or the codec is none.
     """
-    names = axis_tuple(axis_name)
-    return jax.tree.map(lambda leaf: _gather_array(leaf, names, axis, tiled, codec), x)
+    call = open_call("all_gather", axis_name, codec)
+    return jax.tree.map(lambda leaf: _gather_array(leaf, call, axis, tiled), x)
 
 
-def _gather_array(x, names: legs.Names, axis: int, tiled: bool, codec: Codec) -> jax.Array:
-    x = broadcast_array(x, names, codec)
+def _gather_array(x: Array, call: Call, axis: int, tiled: bool) -> Array:
+    x = as_varying(x, call)
     axis = canonical_dim(axis, x.ndim + (not tiled), "axis")
 
-    def gather(x):
-        return join_parts(legs.gather(x, names, codec), axis, tiled=tiled)
+    def gather(x, call):
+        return join_parts(legs.gather(x, call), axis, tiled=tiled)
 
-    def scatter(x):
-        parts = split_parts(x, lax.axis_size(names), axis, tiled=tiled, what="axis")
-        return legs.reduce_scatter(parts, names, codec)
+    def scatter(x, call):
+        parts = split_parts(x, call.num_ranks, axis, tiled=tiled, what="axis")
+        return legs.reduce_scatter(parts, call)
 
-    return apply_linear(gather, scatter, x)
+    return apply_linear(gather, scatter, x, call)

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 AxisName = Hashable | tuple[Hashable, ...]
@@ -14,7 +15,7 @@ def axis_tuple(axis_name: AxisName) -> tuple[Hashable, ...]:
 
 
 def missing_axes(x: jax.Array, names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """Those of `names` over which `x` is typed as equal on all ranks."""
+    """Those of `names` over which `x` is not typed as varying."""
     varying = jax.typeof(x).manual_axis_type.varying
     return tuple(name for name in names if name not in varying)
 
@@ -23,3 +24,8 @@ def make_varying(x: jax.Array, names: tuple[Hashable, ...]) -> jax.Array:
     """Type `x` as varying over all of `names`; no bytes move. Not for differentiation."""
     missing = missing_axes(x, names)
     return lax.pcast(x, missing, to="varying") if missing else x
+
+
+def types_are_tracked(names: tuple[Hashable, ...]) -> bool:
+    """Whether the enclosing `jax.shard_map` has check_vma=True, and so types arrays by axis."""
+    return not missing_axes(make_varying(jnp.zeros((), jnp.int32), names), names)

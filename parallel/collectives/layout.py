@@ -7,7 +7,7 @@ that `tiled`, `axis`, `split_axis` and `scatter_dimension` mean.
 import jax
 import jax.numpy as jnp
 
-from pallas_kernels.errors import ArgumentError
+from pallas_kernels import ArgumentError
 
 
 def split_parts(x: jax.Array, num_ranks: int, dim: int, *, tiled: bool, what: str) -> jax.Array:

@@ -1,67 +1,89 @@
-"""What really travels: four legs without derivatives, of which every collective is made.
+"""What really travels: legs without derivatives, of which every collective is made.
 
-    gather    [...]    -> [P, ...]   everyone gets everyone's part
-    exchange  [P, ...] -> [P, ...]   part q of rank p becomes part p of rank q
-    permute   [...]    -> [...]      rank p sends to one rank at most
-    reduce    both of the first two, with a sum in rank order
+    gather          [...]    -> [P, ...]   everyone gets everyone's operand
+    exchange        [P, ...] -> [P, ...]   part q of rank p becomes part p of rank q
+    permute         [...]    -> [...]      rank p sends to one rank at most
+    reduce_scatter  [P, ...] -> [...]      an exchange and a sum in rank order
+    reduce          [...]    -> [...]      a gather and a sum, or a reduce_scatter and a gather
 
 `lax.psum_scatter` is not among them and must never be: on CPU it gives wrong sums now and then
 for large buffers in several jax versions (jax-ml/jax issue 40830). Nor may the legs be
 differentiated by JAX, since the transpose of `lax.all_gather` is that very function.
 """
 
-from collections.abc import Hashable, Sequence
-from math import ceil
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from parallel.collectives.call import Call
 from parallel.collectives.rank_sum import rank_sum
-from parallel.wire import Codec, transport
+from parallel.wire import Leg, exchange_share, gather_share, permute_share, transport
 
-# Up to this many bytes a psum gathers all operands and adds them (one leg, one wait) instead of
-# reducing parts and gathering those (two waits, fewer bytes for more than two ranks).
+# Up to so many bytes a psum gathers the operands and adds them, which waits once; beyond, it
+# adds parts and gathers those, which waits twice but sends P / 2 times less.
 GATHER_AND_SUM_NBYTES = 1 << 14
 
-Names = tuple[Hashable, ...]
 
-
-def gather(x: jax.Array, names: Names, codec: Codec, *, to: str = "varying") -> jax.Array:
+def gather(x: jax.Array, call: Call, *, to: str = "varying") -> jax.Array:
     """Return the operands of all ranks in rank order: [P, ...]."""
-    return transport(x, lambda leaf: lax.all_gather(leaf, names, to=to))
+    leg = Leg(
+        move=lambda stream: lax.all_gather(stream, call.names, to=to),
+        names=call.names,
+        site=call.site,
+        link_share=gather_share(call.num_ranks),
+        parts_in=False,
+        parts_out=True,
+    )
+    return transport(x, leg, call.codec)
 
 
-def exchange(parts: jax.Array, names: Names, codec: Codec) -> jax.Array:
+def exchange(parts: jax.Array, call: Call) -> jax.Array:
     """Send part q to rank q, for every q; return what came in, in rank order: [P, ...]."""
-    return transport(parts, lambda leaf: lax.all_to_all(leaf, names, 0, 0))
+    leg = Leg(
+        move=lambda stream: lax.all_to_all(stream, call.names, 0, 0),
+        names=call.names,
+        site=call.site,
+        link_share=exchange_share(call.num_ranks),
+        parts_in=True,
+        parts_out=True,
+    )
+    return transport(parts, leg, call.codec)
 
 
-def permute(x: jax.Array, names: Names, codec: Codec, perm: Sequence[tuple[int, int]]) -> jax.Array:
+def permute(x: jax.Array, call: Call, perm: Sequence[tuple[int, int]]) -> jax.Array:
     """Send `x` from source to destination for each pair; zeros for a rank that gets nothing."""
-    received = transport(x, lambda leaf: lax.ppermute(leaf, names, perm))
-    num_ranks = lax.axis_size(names)
-    is_receiver = np.zeros(num_ranks, bool)
-    is_receiver[[destination for _, destination in perm]] = True
-    if is_receiver.all():
+    leg = Leg(
+        move=lambda stream: lax.ppermute(stream, call.names, perm),
+        names=call.names,
+        site=call.site,
+        link_share=permute_share(call.num_ranks, perm),
+        parts_in=False,
+        parts_out=False,
+    )
+    received = transport(x, leg, call.codec)
+    receives = np.zeros(call.num_ranks, bool)
+    receives[[destination for _, destination in perm]] = True
+    if receives.all():
         return received
-    here = jnp.asarray(is_receiver)[lax.axis_index(names)]
+    # A payload of zeros, which is what such a rank gets, need not decode to zeros.
+    here = jnp.asarray(receives)[lax.axis_index(call.names)]
     return jnp.where(here, received, jnp.zeros_like(received))
 
 
-def reduce_scatter(parts: jax.Array, names: Names, codec: Codec) -> jax.Array:
+def reduce_scatter(parts: jax.Array, call: Call) -> jax.Array:
     """Sum part q of all ranks on rank q."""
-    return rank_sum(exchange(parts, names, codec))
+    return rank_sum(exchange(parts, call))
 
 
-def reduce(x: jax.Array, names: Names, codec: Codec) -> jax.Array:
+def reduce(x: jax.Array, call: Call) -> jax.Array:
     """Sum `x` over all ranks; the result is typed as equal on all of them."""
     if x.nbytes <= GATHER_AND_SUM_NBYTES:
-        return rank_sum(gather(x, names, codec, to="invarying"))
-    num_ranks = lax.axis_size(names)
-    part_elems = ceil(x.size / num_ranks)
-    flat = jnp.pad(x.reshape(-1), (0, num_ranks * part_elems - x.size))
-    mine = reduce_scatter(flat.reshape(num_ranks, part_elems), names, codec)
-    total = gather(mine, names, codec, to="invarying")
+        return rank_sum(gather(x, call, to="invarying"))
+    part_elems = -(-x.size // call.num_ranks)
+    flat = jnp.pad(x.reshape(-1), (0, call.num_ranks * part_elems - x.size))
+    mine = reduce_scatter(flat.reshape(call.num_ranks, part_elems), call)
+    total = gather(mine, call, to="invarying")
     return total.reshape(-1)[: x.size].reshape(x.shape)

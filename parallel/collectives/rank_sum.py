@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from pallas_kernels.errors import ArgumentError
+from pallas_kernels import ArgumentError
 
 
 def rank_sum(parts: jax.Array) -> jax.Array:

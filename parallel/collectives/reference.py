@@ -14,14 +14,16 @@ from parallel.collectives.layout import split_parts
 from parallel.collectives.rank_sum import rank_sum
 
 
-def all_gather(x: jax.Array, axis_name: AxisName, *, axis: int = 0, tiled: bool = False):
+def all_gather(
+    x: jax.Array, axis_name: AxisName, *, axis: int = 0, tiled: bool = False
+) -> jax.Array:
     """Gather by `jax.lax`."""
     return lax.all_gather(x, axis_name, axis=axis, tiled=tiled)
 
 
 def psum_scatter(
     x: jax.Array, axis_name: AxisName, *, scatter_dimension: int = 0, tiled: bool = False
-):
+) -> jax.Array:
     """Gather everything, add in rank order, round once, keep this rank's part."""
     names = axis_tuple(axis_name)
     total = make_varying(psum(x, axis_name), names)
@@ -31,18 +33,18 @@ def psum_scatter(
     return lax.dynamic_index_in_dim(parts, lax.axis_index(names), keepdims=False)
 
 
-def psum(x: jax.Array, axis_name: AxisName):
+def psum(x: jax.Array, axis_name: AxisName) -> jax.Array:
     """Gather everything, add in rank order, round once."""
     return rank_sum(lax.all_gather(x, axis_tuple(axis_name), to="invarying"))
 
 
 def all_to_all(
     x: jax.Array, axis_name: AxisName, split_axis: int, concat_axis: int, *, tiled: bool = False
-):
+) -> jax.Array:
     """Exchange by `jax.lax`."""
     return lax.all_to_all(x, axis_name, split_axis, concat_axis, tiled=tiled)
 
 
-def ppermute(x: jax.Array, axis_name: AxisName, perm: Sequence[tuple[int, int]]):
+def ppermute(x: jax.Array, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> jax.Array:
     """Permute by `jax.lax`."""
     return lax.ppermute(x, axis_name, perm)
