@@ -1,0 +1,4 @@
+"""Whole models."""
+
+from zipjax.models.config import DecoderConfig as DecoderConfig
+from zipjax.models.decoder import MoEDecoder as MoEDecoder
