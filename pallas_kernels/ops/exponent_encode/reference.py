@@ -54,7 +54,7 @@ def encode_words(words: Array, base: Array, layout: SlotLayout) -> dict[str, Arr
 
     streams = _remainder(relative, top, layout)
     streams["code"] = _pack_three_bits((top >> top_mantissa) & np.uint16(7))
-    near, far = _escape_masks(top, top_mantissa)
+    near, far = _escape_masks(relative, layout)
     num_upto = _prefix_sum(lax.population_count(near))
     streams["slots"] = _fill_slots(near, num_upto, layout.num_slots)
     streams["side"] = list_far(words, base, near, far, num_upto, layout)
@@ -97,20 +97,23 @@ def _pack_three_bits(rows: Array) -> Array:
     return lax.reduce(five, np.uint16(0), lax.bitwise_or, (2,)) | last << 15
 
 
-def _escape_masks(top: Array, mantissa: int) -> tuple[Array, Array]:
-    """Near and far escapes as bits of their row: uint16 [T, I, J, L] -> 2 x uint16 [T, J, L]."""
-    beyond_window = np.uint16(0x8000 - (8 << mantissa))  # exponent bits that are 0 in 0..7
-    beyond_near = np.uint16(0x8000 - (16 << mantissa))  # and in 0..15
-    escape = ((top & beyond_window) + beyond_window) >> 15 << ROW_SHIFT
-    shifted = top + np.uint16(7 << mantissa)  # near and window, -7..8, become 0..15
-    far = ((shifted & beyond_near) + beyond_near) >> 15 << ROW_SHIFT
+def _escape_masks(relative: Array, layout: SlotLayout) -> tuple[Array, Array]:
+    """Near and far escapes as bits of their row: words [T, I, J, L] -> 2 x uint16 [T, J, L].
+
+    All in the width of the word: a float32 pass that narrows before it reduces takes three times
+    as long.
+    """
+    word, mantissa, top_bit = layout.word_dtype.type, layout.mantissa_bits, layout.word_bits - 1
+    row = ROW_SHIFT.astype(layout.word_dtype)
+    beyond_window = word((1 << top_bit) - (8 << mantissa))  # exponent bits that are 0 in 0..7
+    beyond_near = word((1 << top_bit) - (16 << mantissa))  # and in 0..15
+    escape = ((relative & beyond_window) + beyond_window) >> top_bit << row
+    shifted = relative + word(7 << mantissa)  # near and window, -7..8, become 0..15
+    far = ((shifted & beyond_near) + beyond_near) >> top_bit << row
     escape, far = lax.reduce(
-        (escape, far),
-        (np.uint16(0), np.uint16(0)),
-        lambda a, b: (a[0] | b[0], a[1] | b[1]),
-        (1,),
+        (escape, far), (word(0), word(0)), lambda a, b: (a[0] | b[0], a[1] | b[1]), (1,)
     )
-    return escape & ~far, far
+    return (escape & ~far).astype(jnp.uint16), far.astype(jnp.uint16)
 
 
 def _prefix_sum(counts: Array) -> Array:
