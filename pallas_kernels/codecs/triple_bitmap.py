@@ -5,9 +5,8 @@
     remainder  sign and mantissa of every element, dense
     patches    for each element outside the window, in tiles, rising: position << 4 | index, where
                position = 16 lane + row and the element's exponent is table[index] (its code is 0)
-    rare       elements whose exponent is not in the table: (tile, position << 8 | exponent). They
-    also have a
-               patch, whose table entry is the base itself, so that it changes nothing.
+    rare       elements whose exponent is not in the table: (tile, position << 8 | exponent);
+               they have a patch too, whose table entry is the base, so that it changes nothing
 
 This is the ZipServ bitmap (section 4.1 of the paper) with two changes: all 8 codes name exponents,
 and escapes leave the main stream, so that decoding it is elementwise. Written to be read, not to

@@ -28,6 +28,7 @@ from pallas_kernels.format import (
 )
 from pallas_kernels.shapes import capacity_of, tile_capacity_of
 from pallas_kernels.tensor import CompressedTensor
+from pallas_kernels.tiles import prefix_sum, to_tiles
 
 _FIVE = np.arange(5, dtype=np.uint16)[None, None, :, None] * np.uint16(3)
 
@@ -52,13 +53,12 @@ def decode(tensor: CompressedTensor) -> jax.Array | np.ndarray:
 
 def _decode(streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ...]) -> jax.Array:
     """See the module's docstring."""
-    tiles = streams["codes"].shape[0]
     num_elems = int(np.prod(shape, dtype=np.int64))
     base, table = streams["exponents"][0], streams["exponents"][1:]
-    out = _decode_window(streams, base, spec, num_elems)
+    out = _decode_window(streams, base, spec)
 
     patches = streams["patches"]
-    tile = _tile_of_patch(streams["patch_offsets"], patches.size, tiles)
+    tile = _tile_of_patch(streams["patch_offsets"], patches.size)
     out = _lift(out, tile, patches >> 4, table[patches & 15], base, spec)
     entries = streams["rare_entries"]
     if entries.size:
@@ -72,18 +72,16 @@ def _decode(streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ..
 _decode_jit = jax.jit(_decode, static_argnums=(1, 2))
 
 
-def _decode_window(
-    streams: dict[str, jax.Array], base: jax.Array, spec: FloatSpec, num_elems: int
-) -> jax.Array:
+def _decode_window(streams: dict[str, jax.Array], base: jax.Array, spec: FloatSpec) -> jax.Array:
     """Every element as if it were in the window: unsigned [T, 16, 256]."""
     word = spec.bits_dtype
     codes = streams["codes"]
     remainder = streams["remainder"]
     low = streams.get("remainder_low")
     if remainder.ndim == 1:
-        remainder = _tiles(remainder, num_elems)
+        remainder = to_tiles(remainder)
     if low is not None and low.ndim == 1:
-        low = _tiles(low, num_elems)
+        low = to_tiles(low)
     if spec.remainder_bits == 4:
         remainder = jnp.concatenate([remainder & 15, remainder >> 4], axis=1)
 
@@ -134,16 +132,13 @@ def _place_remainder(high: jax.Array, low: jax.Array | None, spec: FloatSpec) ->
     raise AssertionError(f"no packing for {spec.remainder_bits} remainder bits")
 
 
-def _tile_of_patch(offsets: jax.Array, num_patches: int, tiles: int) -> jax.Array:
-    """The tile of each patch: int32 [K]; `tiles`, which no tile has, beyond the last patch."""
+def _tile_of_patch(offsets: jax.Array, num_patches: int) -> jax.Array:
+    """The tile of each patch: int32 [K]; one that is not there beyond the last patch."""
     if not num_patches:
         return jnp.zeros(0, jnp.int32)
-    # Mark each tile's first patch with the tile's number, then carry it forward. Of tiles without
-    # patches the mark falls on the next tile's, and the larger number wins; beyond the last patch
-    # that is `tiles`.
-    number = jnp.arange(tiles + 1, dtype=jnp.int32)
-    marks = jnp.zeros(num_patches, jnp.int32).at[offsets.astype(jnp.int32)].max(number, mode="drop")
-    return lax.cummax(marks)
+    # A patch's tile is the number of tiles that end at or before it.
+    ends = jnp.zeros(num_patches, jnp.int32).at[offsets[1:].astype(jnp.int32)].add(1, mode="drop")
+    return prefix_sum(ends)
 
 
 def _lift(
@@ -158,17 +153,12 @@ def _lift(
     dropped."""
     word = spec.bits_dtype
     lift = (exponent.astype(word) - base.astype(word)) << spec.mantissa_bits
-    position = position.astype(jnp.int32)
-    at = out.at[tile.astype(jnp.int32), position & 15, position >> 4]
-    return at.add(lift, mode="drop", unique_indices=True)
-
-
-def _tiles(flat: jax.Array, num_elems: int) -> jax.Array:
-    """[n] as [T, 16, 256], the last tile filled with zeros."""
-    missing = num_tiles(num_elems) * TILE_ELEMS - num_elems
-    if missing:
-        flat = jnp.pad(flat, (0, missing))
-    return flat.reshape(-1, TILE_ROWS, TILE_LANES)
+    tile, position = tile.astype(jnp.int32), position.astype(jnp.int32)
+    row, lane = position & 15, position >> 4
+    if out.size < 2**31:  # one 32-bit number finds an element: a third less time than three
+        at = out.reshape(-1).at[tile * TILE_ELEMS + row * TILE_LANES + lane]
+        return at.add(lift, mode="drop", unique_indices=True).reshape(out.shape)
+    return out.at[tile, row, lane].add(lift, mode="drop", unique_indices=True)
 
 
 def _decode_raw(raw: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:

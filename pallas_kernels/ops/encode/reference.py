@@ -3,8 +3,9 @@
 Three passes, because the number of patches is known only after the first:
 
     dense    window, codes, remainder; a 16-bit escape mask per lane; escapes per tile
-    escapes  position and exponent of each escape, into a static capacity: the k-th set bit of the
-    mask words entries  the table of 16, each escape's index into it, and the rare ones
+    lists    each escape (the k-th set bit of the masks), into a static capacity; the table of 16
+             exponents, each escape's index into it, and which are rare
+    rare     those, compacted
 
 Shapes keep the tile axes [T, 16, 256] throughout and masks are packed by `lax.reduce`: that is
 what XLA on CPU turns into vector loops (an unrolled `or` of 16 slices is 3 times slower, a
@@ -37,15 +38,15 @@ from pallas_kernels.format import (
     stream_specs,
 )
 from pallas_kernels.shapes import capacity_of, tile_capacity_of
+from pallas_kernels.tiles import prefix_sum, to_tiles
 
 # 32-bit counters index lanes, and patches one by one.
 MAX_ELEMS = TILE_ROWS * (2**31 - 1)
 MAX_PATCHES = 2**31 - 1
 
-_ROW = np.arange(TILE_ROWS, dtype=np.uint16)[None, :, None]
+_ROW_OF_FIVE = np.arange(15, dtype=np.uint16).reshape(1, 3, 5, 1)
 _FIVE = np.arange(5, dtype=np.uint16)[None, None, :, None] * np.uint16(3)
 _THREE = np.arange(3, dtype=np.uint16)[None, :, None]
-_UP_TO = np.triu(np.ones((16, 16), np.uint16))  # [k, j]: k <= j
 
 Streams = dict[str, Any]
 
@@ -62,13 +63,13 @@ def encode(x: np.ndarray | jax.Array) -> Streams | None:
     spec = float_spec(x.dtype)
     _check_size(x.size)
     bits, num_elems = _shared_size(x, spec)
-    streams, tiles, mask, per_tile = _dense_jit(bits, num_elems, spec)
+    streams, mask, per_tile = _dense_jit(bits, num_elems, spec)
     num_escapes = int(np.asarray(per_tile).sum(dtype=np.int64))
     dense_nbytes = sum(stream.nbytes for stream in streams.values()) * x.size // bits.size
     if dense_nbytes + 2 * num_escapes >= x.nbytes or num_escapes > MAX_PATCHES:
         return None
     capacity = capacity_of(num_escapes)
-    lists, num_rare = _lists_jit(tiles, mask, per_tile, streams["exponents"], spec, capacity)
+    lists, num_rare = _lists_jit(bits, mask, per_tile, streams["exponents"], spec, capacity)
     rare = _rare_jit(lists, capacity_of(int(num_rare)) if int(num_rare) else 0)
     streams = _assemble(streams, lists, rare)
     return streams if bits.size == x.size else _cut(streams, x, spec)
@@ -80,8 +81,9 @@ def encode_static(
     """Encode into given capacities; the second result says whether they were too small."""
     spec = float_spec(x.dtype)
     _check_size(x.size)
-    streams, tiles, mask, per_tile = _dense(_bits(x, spec), None, spec)
-    lists, num_rare = _lists(tiles, mask, per_tile, streams["exponents"], spec, patch_capacity)
+    bits = _bits(x, spec)
+    streams, mask, per_tile = _dense(bits, None, spec)
+    lists, num_rare = _lists(bits, mask, per_tile, streams["exponents"], spec, patch_capacity)
     overflow = (jnp.sum(per_tile) > patch_capacity) | (num_rare > rare_capacity)
     return _assemble(streams, lists, _rare(lists, rare_capacity)), overflow
 
@@ -100,7 +102,7 @@ class _Lists(NamedTuple):
 
 def _dense(
     bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec
-) -> tuple[Streams, jax.Array, jax.Array, jax.Array]:
+) -> tuple[Streams, jax.Array, jax.Array]:
     """The streams that hold something of every element, and what the lists need.
 
     Args:
@@ -111,31 +113,30 @@ def _dense(
 
     Returns:
         streams: all but the lists; "exponents" holds the base alone, uint8 [1].
-        tiles: unsigned [T, 16, 256], the bits, padded with an element inside the window.
         mask: uint16 [T, 256], bit i of lane l: element (i, l) is outside the window.
         per_tile: int32 [T], escapes.
     """
     base = _choose_base(bits, num_elems, spec)
     filler = base.astype(bits.dtype) << spec.mantissa_bits
-    tiles = _tiles(bits, filler)
+    tiles = to_tiles(bits, filler)
     if num_elems is not None:
         tiles = jnp.where(jnp.arange(bits.size).reshape(tiles.shape) < num_elems, tiles, filler)
-    field = (tiles >> spec.mantissa_bits).astype(jnp.uint16)
-    relative = (field - base.astype(jnp.uint16)) & np.uint16(spec.num_exponents - 1)
-    high_mask = np.uint16(spec.num_exponents // WINDOW_SIZE - 1)
+    relative = (tiles >> spec.mantissa_bits).astype(jnp.uint16) - base.astype(jnp.uint16)
+    relative &= np.uint16(spec.num_exponents - 1)
     # 1 where any bit above the code is set: the carry out of adding the mask, no compare.
+    high_mask = np.uint16(spec.num_exponents // WINDOW_SIZE - 1)
     escape = ((relative >> 3) + high_mask) >> np.uint16(spec.exponent_bits - 3)
-    mask = lax.reduce(escape << _ROW, np.uint16(0), lax.bitwise_or, (1,))
+    codes, mask = _pack_rows((relative & 7) & (escape - np.uint16(1)), escape)
     streams = {
         "exponents": base.astype(jnp.uint8)[None],
-        "codes": _pack_rows((relative & 7) & (escape - np.uint16(1))),
+        "codes": codes,
         **_pack_remainder(bits, tiles, spec),
     }
-    return streams, tiles, mask, jnp.sum(lax.population_count(mask).astype(jnp.int32), axis=1)
+    return streams, mask, jnp.sum(lax.population_count(mask).astype(jnp.int32), axis=1)
 
 
 def _lists(
-    tiles: jax.Array,
+    bits: jax.Array,
     mask: jax.Array,
     per_tile: jax.Array,
     base: jax.Array,
@@ -145,7 +146,7 @@ def _lists(
     """Find the first `capacity` escapes and give each its table index; also how many are rare."""
     lane, row, valid = _find_escapes(mask, capacity)
     tile = lane // TILE_LANES
-    field = tiles[tile, row, lane % TILE_LANES] >> spec.mantissa_bits
+    field = _gather(bits, tile, row, lane % TILE_LANES) >> spec.mantissa_bits
     exponent = (field & (spec.num_exponents - 1)).astype(jnp.uint8)
     table, index, is_rare = _exponent_table(exponent, valid, base[0], spec)
     position = (lane % TILE_LANES * TILE_ROWS + row).astype(jnp.uint16)
@@ -208,13 +209,9 @@ def _find_escapes(mask: jax.Array, capacity: int) -> tuple[jax.Array, jax.Array,
     """Lane (over all tiles) and row of the k-th escape, int32 [K], and whether there is one, bool
     [K]."""
     words = mask.reshape(-1)
-    # Prefix sums in two levels: 16 words by a triangular reduce, then a cumsum over a 16th of the
-    # words.
-    count = lax.population_count(words).astype(jnp.uint16).reshape(-1, 16)
-    inner = lax.reduce(count[:, :, None] * _UP_TO, np.uint16(0), lax.add, (1,)).astype(jnp.int32)
-    before = jnp.cumsum(inner[:, 15]) - inner[:, 15]
-    total = (inner + before[:, None]).reshape(-1)
-    start = total - count.reshape(-1).astype(jnp.int32)
+    count = lax.population_count(words).astype(jnp.int32)
+    total = prefix_sum(count)
+    start = total - count
     # Mark where each word's escapes start in the list, then carry the mark forward.
     mark = jnp.where(words != 0, start, capacity)
     lane = jnp.arange(words.size, dtype=jnp.int32)
@@ -258,11 +255,34 @@ def _exponent_table(
     return table, jnp.minimum(found, np.uint16(TABLE_SIZE - 1)), is_rare
 
 
-def _pack_rows(codes: jax.Array) -> jax.Array:
+def _gather(bits: jax.Array, tile: jax.Array, row: jax.Array, lane: jax.Array) -> jax.Array:
+    """Elements of tiles; through the flat array while its numbers fit into 32 bits."""
+    if bits.size < 2**31:
+        return bits.at[tile * TILE_ELEMS + row * TILE_LANES + lane].get(mode="clip")
+    return to_tiles(bits)[tile, row, lane]
+
+
+def _pack_rows(codes: jax.Array, flags: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`format.pack_rows` of codes, uint16 [T, 3, 256], and one flag an element as uint16 [T, 256].
+
+    One variadic reduce makes both in one pass over the elements.
+    """
+    parts = [x[:, :15].reshape(-1, 3, 5, TILE_LANES) for x in (codes, flags)]
+    words, masks = lax.reduce(
+        (parts[0] << _FIVE, parts[1] << _ROW_OF_FIVE),
+        (np.uint16(0), np.uint16(0)),
+        lambda a, b: (a[0] | b[0], a[1] | b[1]),
+        (2,),
+    )
+    words = words | (((codes[:, 15:] >> _THREE) & 1) << 15)
+    return words, masks[:, 0] | masks[:, 1] | masks[:, 2] | flags[:, 15] << 15
+
+
+def _pack_three_bits(rows: jax.Array) -> jax.Array:
     """`format.pack_rows`: uint16 [T, 16, 256] to [T, 3, 256]."""
-    low = codes[:, :15].reshape(-1, 3, 5, TILE_LANES) << _FIVE
-    low = lax.reduce(low, np.uint16(0), lax.bitwise_or, (2,))
-    return low | (((codes[:, 15:] >> _THREE) & 1) << 15)
+    words = rows[:, :15].reshape(-1, 3, 5, TILE_LANES) << _FIVE
+    words = lax.reduce(words, np.uint16(0), lax.bitwise_or, (2,))
+    return words | (((rows[:, 15:] >> _THREE) & 1) << 15)
 
 
 def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Streams:
@@ -277,7 +297,10 @@ def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Strea
             }
         case 11:
             high = (bits >> 8) & 0x80 | (bits >> 3) & 0x7F
-            return {"remainder": high.astype(jnp.uint8), "remainder_low": _pack_rows(tiles & 7)}
+            return {
+                "remainder": high.astype(jnp.uint8),
+                "remainder_low": _pack_three_bits(tiles & 7),
+            }
         case 8:
             return {"remainder": ((bits >> 8) & 0x80 | bits & 0x7F).astype(jnp.uint8)}
         case 4:
@@ -285,16 +308,8 @@ def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Strea
             return {"remainder": rows[:, :8] | rows[:, 8:] << 4}
         case 3:
             rows = (tiles >> sign_bit) << 2 | tiles & 3
-            return {"remainder": _pack_rows(rows.astype(jnp.uint16))}
+            return {"remainder": _pack_three_bits(rows.astype(jnp.uint16))}
     raise AssertionError(f"no packing for {spec.remainder_bits} remainder bits")
-
-
-def _tiles(bits: jax.Array, filler: jax.Array) -> jax.Array:
-    """[n] as [T, 16, 256], the last tile filled up."""
-    missing = num_tiles(bits.size) * TILE_ELEMS - bits.size
-    if missing:
-        bits = lax.pad(bits, filler, ((0, missing, 0),))
-    return bits.reshape(-1, TILE_ROWS, TILE_LANES)
 
 
 def _shared_size(x: np.ndarray | jax.Array, spec: FloatSpec) -> tuple[jax.Array, np.ndarray | None]:
