@@ -9,11 +9,11 @@ from pallas_kernels.codecs import raw
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import RAW
-from pallas_kernels.ops.decode import reference
+from pallas_kernels.ops.decode import host, reference
 from pallas_kernels.shapes import Array, Shaped
 from pallas_kernels.tensor import CompressedTensor
 
-_BACKENDS = MappingProxyType({"xla": reference.decode})
+_BACKENDS = MappingProxyType({"numpy": host.decode, "xla": reference.decode})
 
 
 def decode(
@@ -23,9 +23,9 @@ def decode(
 
     Args:
         tensor: from `encode`, `encode_static` or a file. With NumPy streams the result is a NumPy
-        array;
-            with JAX streams a JAX array, and the call can be traced.
-        implementation: "xla", names in the order to try, or None for the best there is.
+            array; with JAX streams a JAX array, and the call can be traced.
+        implementation: "numpy" (host memory only), "xla", names in the order to try, or None for
+            the best there is.
 
     Returns:
         x: `tensor.dtype` and `tensor.shape`.

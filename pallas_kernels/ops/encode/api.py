@@ -17,11 +17,12 @@ from pallas_kernels.format import (
     dtype_name,
     float_spec,
 )
-from pallas_kernels.ops.encode import reference
+from pallas_kernels.ops.encode import host, reference
 from pallas_kernels.shapes import Array, Shaped
 from pallas_kernels.tensor import CompressedTensor
 
-_BACKENDS = MappingProxyType({"xla": reference.encode})
+# For arrays in host memory NumPy is as fast as XLA on CPU, and there is nothing to compile.
+_BACKENDS = MappingProxyType({"numpy": host.encode, "xla": reference.encode})
 _STATIC_BACKENDS = MappingProxyType({"xla": reference.encode_static})
 
 
@@ -37,7 +38,8 @@ def encode(
 
     Args:
         x: any shape, any fixed-size number type; NumPy or JAX. Never modified.
-        implementation: "xla", names in the order to try, or None for the best there is.
+        implementation: "numpy" (host memory only), "xla", names in the order to try, or None for
+            the best there is.
 
     Returns:
         tensor: its streams are NumPy arrays if `x` is one, else JAX arrays.
