@@ -10,6 +10,17 @@ from pallas_kernels.format import dtype_name as dtype_name
 from pallas_kernels.format import stream_specs as stream_specs
 from pallas_kernels.format import window_from_histogram as window_from_histogram
 from pallas_kernels.format import window_from_sigma as window_from_sigma
+from pallas_kernels.hardware import A100 as A100
+from pallas_kernels.hardware import B200 as B200
+from pallas_kernels.hardware import GPUS as GPUS
+from pallas_kernels.hardware import H100 as H100
+from pallas_kernels.hardware import H200 as H200
+from pallas_kernels.hardware import L40S as L40S
+from pallas_kernels.hardware import RTX_4090 as RTX_4090
+from pallas_kernels.hardware import Gpu as Gpu
+from pallas_kernels.hardware import assume as assume
+from pallas_kernels.hardware import current_gpu as current_gpu
+from pallas_kernels.hardware import gpu_of as gpu_of
 from pallas_kernels.ops.decode import decode as decode
 from pallas_kernels.ops.encode import encode as encode
 from pallas_kernels.ops.encode import encode_static as encode_static
