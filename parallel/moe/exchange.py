@@ -90,10 +90,12 @@ def default_schedule(
     """A first round for `slack` times a fair share of the assignments, later ones a quarter of it.
 
     More slack computes and sends more padding; less needs further rounds more often. Both sizes
-    are multiples of 8, and no more than the T positions that a queue can have.
+    are multiples of 64 where the share is at least that (a part for one rank then fills the tiles
+    of the exponent code), else of 8, and no more than the T positions that a queue can have.
     """
     fair = num_tokens * num_selected / num_experts
-    first, later = (8 * max(1, round(part * fair / 8)) for part in (slack, slack / 4))
+    step = 64 if fair >= 64 else 8
+    first, later = (step * max(1, round(part * fair / step)) for part in (slack, slack / 4))
     return Schedule(min(first, num_tokens), min(later, num_tokens))
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import partial
@@ -24,7 +24,7 @@ class Fallbacks:
         """Start from nothing."""
         self._lock = threading.Lock()
         self._counts: Counter[Site] = Counter()
-        self._extra_nbytes = 0.0
+        self._extra_nbytes: defaultdict[Site, float] = defaultdict(float)
 
     def counts(self) -> dict[Site, int]:
         """Fallbacks so far by call site, after waiting for what runs."""
@@ -34,14 +34,18 @@ class Fallbacks:
 
     def extra_nbytes(self) -> float:
         """Bytes sent beyond what the payloads would have been, summed over devices."""
+        return sum(self.extra_nbytes_by_site().values())
+
+    def extra_nbytes_by_site(self) -> dict[Site, float]:
+        """The same by call site."""
         jax.effects_barrier()
         with self._lock:
-            return self._extra_nbytes
+            return dict(self._extra_nbytes)
 
     def _add(self, site: Site, extra_nbytes: float) -> None:
         with self._lock:
             self._counts[site] += 1
-            self._extra_nbytes += extra_nbytes
+            self._extra_nbytes[site] += extra_nbytes
 
 
 @contextlib.contextmanager
