@@ -1,10 +1,12 @@
 """The checks of `zipjax selftest`: each returns without a word or raises what is wrong."""
 
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
@@ -38,15 +40,17 @@ def check_8_bit_patterns() -> None:
 
 
 def check_weights() -> None:
-    """Values like those of weights shrink, and come back."""
+    """Values like those of weights shrink, and come back, on the host and on the device."""
     rng = np.random.default_rng(0)
     x = rng.normal(0, 0.02, 1 << 16).astype(np.float32)
     for name in ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"):
         cast = x.astype(dtype_from_name(name))
         _require_same_bits(cast, f"weights of {name}")
-        tensor = compress(cast)
+        tensor = compress(jnp.asarray(cast))
         if tensor.codec == "raw":
             raise ZipError(f"weights of {name} must compress", got=tensor)
+        if np.asarray(decompress(tensor)).tobytes() != cast.tobytes():
+            raise ZipError(f"weights of {name} must survive on the device")
 
 
 def check_dtypes() -> None:
@@ -95,14 +99,15 @@ def check_collectives() -> None:
         check=False,
     )
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ZipError("collectives must be exact on four virtual devices", got=last)
+        errors = re.findall(r"^[\w.]*(?:Error|Exception).*", done.stderr, re.MULTILINE)
+        got = errors[-1] if errors else f"exit code {done.returncode}"
+        raise ZipError("collectives must be exact on four virtual devices", got=got)
 
 
 CHECKS = {
     "all 65,536 patterns of 16 bits": check_16_bit_patterns,
     "all patterns of 8 bits": check_8_bit_patterns,
-    "weights compress": check_weights,
+    "weights compress, host and device": check_weights,
     "every dtype and kind of shape": check_dtypes,
     "container file, whole and damaged": check_container,
     "collectives on virtual devices": check_collectives,

@@ -50,7 +50,7 @@ def _require_same(
 
 def _run(function: Callable[[jax.Array], jax.Array], x: np.ndarray) -> np.ndarray:
     """What every rank gets, one after the other."""
-    mesh = jax.make_mesh((NUM_DEVICES,), (_AXIS,))
+    mesh = jax.make_mesh((NUM_DEVICES,), (_AXIS,), axis_types=(jax.sharding.AxisType.Auto,))
     spec = PartitionSpec(_AXIS)
     return np.asarray(jax.jit(jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec))(x))
 

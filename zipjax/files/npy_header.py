@@ -8,7 +8,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from pallas_kernels import FormatError, dtype_name
-from zipjax.files.spec import NDIM_MAX
+from zipjax.files.sizes import checked_nbytes, checked_shape
 from zipjax.files.wording import shown
 
 _MAGIC = b"\x93NUMPY"
@@ -61,7 +61,8 @@ def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:
             f"the header of {shown(name)} may take {_HEADER_NBYTES_MAX} bytes", got=nbytes
         )
     fields = _fields(file.read(nbytes), name)
-    dtype, shape = _dtype(fields["descr"], name), _shape(fields["shape"], name)
+    dtype, shape = _dtype(fields["descr"], name), checked_shape(fields["shape"], shown(name))
+    checked_nbytes(dtype, shape, shown(name))
     if type(fields["fortran_order"]) is not bool:
         raise FormatError(f"fortran_order of {shown(name)} must be True or False")
     return NpyHeader(dtype, shape, fields["fortran_order"], len(start) + num_length + nbytes)
@@ -98,10 +99,3 @@ def _dtype(descr: Any, name: str) -> np.dtype:
         )
     dtype_name(dtype)
     return dtype
-
-
-def _shape(value: Any, name: str) -> tuple[int, ...]:
-    sizes = value if type(value) is tuple else (None,)
-    if len(sizes) > NDIM_MAX or any(type(size) is not int or size < 0 for size in sizes):
-        raise FormatError(f"the shape of {shown(name)} must be sizes", got=shown(value))
-    return sizes

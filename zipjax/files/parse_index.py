@@ -1,6 +1,5 @@
 """Turn the stored bytes of an index into an `Index`, refusing all that is not exactly right."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,8 @@ import numpy as np
 from pallas_kernels import FormatError, UnsupportedError, dtype_from_name, stream_specs
 from zipjax.files.index import Index, Origin, StreamEntry, TensorEntry
 from zipjax.files.names import check_names
-from zipjax.files.spec import HEADER_NBYTES, METADATA_ENTRIES_MAX, NBYTES_MAX, NDIM_MAX
+from zipjax.files.sizes import checked_count, checked_nbytes, checked_shape
+from zipjax.files.spec import HEADER_NBYTES, METADATA_ENTRIES_MAX
 from zipjax.files.strict_json import parse_json
 from zipjax.files.wording import did_you_mean, shown
 
@@ -72,8 +72,8 @@ def _parse_tensor(tensor: dict, name: str, *, start: int) -> TensorEntry:
     where = f"tensor {shown(name)}"
     _require_keys(tensor, _TENSOR_KEYS, where)
     codec, layout = _text(tensor["codec"], "codec"), _text(tensor["layout"], "layout")
-    dtype, shape = _dtype(tensor["dtype"], where), _shape(tensor["shape"], where)
-    _nbytes(dtype, shape, where)
+    dtype, shape = _dtype(tensor["dtype"], where), checked_shape(tensor["shape"], where)
+    checked_nbytes(dtype, shape, where)
     try:
         specs = stream_specs(codec, layout, dtype, shape)
     except UnsupportedError as error:
@@ -99,10 +99,11 @@ def _parse_stream(item: Any, where: str, *, start: int) -> StreamEntry:
     _require_keys(stream, _STREAM_KEYS, f"a stream of {where}")
     name = _text(stream["name"], f"a stream's name of {where}")
     where = f"stream {shown(name)} of {where}"
-    dtype, shape = _dtype(stream["dtype"], where), _shape(stream["shape"], where)
-    nbytes, offset = _count(stream["nbytes"], where), _count(stream["offset"], where)
-    if nbytes != _nbytes(dtype, shape, where):
-        raise FormatError(f"{where}: nbytes must be {_nbytes(dtype, shape, where)}", got=nbytes)
+    dtype, shape = _dtype(stream["dtype"], where), checked_shape(stream["shape"], where)
+    nbytes, offset = checked_count(stream["nbytes"], where), checked_count(stream["offset"], where)
+    want_nbytes = checked_nbytes(dtype, shape, where)
+    if nbytes != want_nbytes:
+        raise FormatError(f"{where}: nbytes must be {want_nbytes}", got=nbytes)
     if offset != start:
         raise FormatError(
             f"{where} must start where the chunk before it ends, at {start}", got=f"offset {offset}"
@@ -182,15 +183,6 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _count(value: Any, where: str) -> int:
-    # bool is an int to Python; it is none here.
-    if type(value) is not int or value < 0:
-        raise FormatError(
-            f"{where}: sizes must be integers from 0 to {NBYTES_MAX}", got=shown(value)
-        )
-    return value
-
-
 def _hex(value: Any, num_digits: int, where: str) -> str:
     if type(value) is not str or not re.fullmatch(f"[0-9a-f]{{{num_digits}}}", value):
         raise FormatError(
@@ -204,17 +196,3 @@ def _dtype(value: Any, where: str) -> np.dtype:
         return dtype_from_name(_text(value, f"dtype of {where}"))
     except UnsupportedError as error:
         raise FormatError(f"{where}: {error.what}", got=shown(value), fix=error.fix) from None
-
-
-def _shape(value: Any, where: str) -> tuple[int, ...]:
-    sizes = _list(value, f"shape of {where}")
-    if len(sizes) > NDIM_MAX:
-        raise FormatError(f"{where} may have {NDIM_MAX} axes", got=len(sizes))
-    return tuple(_count(size, where) for size in sizes)
-
-
-def _nbytes(dtype: np.dtype, shape: tuple[int, ...], where: str) -> int:
-    """Bytes of a tensor, refused where no machine could address them; empty axes hide nothing."""
-    if math.prod(max(size, 1) for size in shape) * dtype.itemsize > NBYTES_MAX:
-        raise FormatError(f"{where} must hold at most {NBYTES_MAX} bytes", got=shown(list(shape)))
-    return math.prod(shape) * dtype.itemsize

@@ -20,6 +20,7 @@ import numpy as np
 
 from pallas_kernels import ArgumentError, FormatError, dtype_name
 from zipjax.files.names import check_names
+from zipjax.files.sizes import checked_nbytes, checked_shape
 from zipjax.files.source import FileSource
 from zipjax.files.strict_json import dump_json, parse_json
 from zipjax.files.tensor_source import TensorSource
@@ -194,18 +195,12 @@ def _place(name: str, item: Any) -> Place:
             f"the dtype of {shown(name)} must be one of {', '.join(_DTYPES)}",
             got=shown(item["dtype"]),
         )
-    shape, offsets = item["shape"], item["data_offsets"]
-    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise FormatError(f"sizes of {shown(name)} must be integers from 0", got=shown(item))
-    dtype, (begin, end) = _DTYPES[item["dtype"]], offsets
-    nbytes = math.prod(shape) * dtype.itemsize
-    if end - begin != nbytes:
-        raise FormatError(f"{shown(name)} must take {nbytes} bytes", got=f"{begin} to {end}")
-    return Place(name, dtype, tuple(shape), begin, end)
-
-
-def _are_sizes(value: Any) -> bool:
-    return type(value) is list and all(type(size) is int and size >= 0 for size in value)
+    dtype, shape = _DTYPES[item["dtype"]], checked_shape(item["shape"], shown(name))
+    offsets = checked_shape(item["data_offsets"], f"data_offsets of {shown(name)}")
+    nbytes = checked_nbytes(dtype, shape, shown(name))
+    if len(offsets) != 2 or offsets[1] - offsets[0] != nbytes:
+        raise FormatError(f"{shown(name)} must take {nbytes} bytes", got=f"offsets {offsets}")
+    return Place(name, dtype, shape, *offsets)
 
 
 def _require_tiling(places: tuple[Place, ...], data_nbytes: int | None) -> None:

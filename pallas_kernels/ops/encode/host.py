@@ -35,7 +35,7 @@ _U16 = np.uint16
 Streams = dict[str, np.ndarray]
 
 
-def encode(x: np.ndarray) -> Streams | None:
+def encode(x: np.ndarray | jax.Array) -> Streams | None:
     """Encode an array in host memory; the streams are those of `codecs.triple_bitmap`.
 
     Returns:
