@@ -15,10 +15,10 @@ Axis letters, used by the oracle, the ops and the documents alike:
 import dataclasses
 import math
 
-import ml_dtypes
 import numpy as np
 
 from pallas_kernels.errors import UnsupportedError
+from pallas_kernels.format.floats import float_spec
 
 UNIT_ELEMS = 16
 GROUP_ELEMS = 16 * UNIT_ELEMS
@@ -102,11 +102,11 @@ class SlotLayout:
                 got=f"{num_elems} elements",
                 fix="split the tensor and send the parts one by one",
             )
-        info = ml_dtypes.finfo(dtype)
+        spec = float_spec(dtype)
         return cls(
             num_elems=num_elems,
-            exponent_bits=info.nexp,
-            mantissa_bits=info.nmant,
+            exponent_bits=spec.exponent_bits,
+            mantissa_bits=spec.mantissa_bits,
             num_tiles=num_tiles,
             run_elems=run_elems,
             num_slots=num_slots,

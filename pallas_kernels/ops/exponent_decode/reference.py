@@ -5,6 +5,7 @@ concatenating 5 + 5 + 5 + 1 rows, and all arithmetic is done before the concaten
 note has the measurements).
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -17,6 +18,7 @@ CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, :, None, None]
 UNITS = np.arange(16, dtype=np.uint16)[None, None, :, None]
 
 
+@jax.jit
 def exponent_decode(payload: ExponentPayload) -> Array:
     """Decode `payload`; see `api.exponent_decode`."""
     layout = payload.layout

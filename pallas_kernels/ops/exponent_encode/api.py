@@ -1,28 +1,47 @@
 """Encode a tensor for the wire: static sizes, every bit, inside or outside `jit`."""
 
-import jax.numpy as jnp
-from jax import Array
+from types import MappingProxyType
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pallas_kernels.dispatch import Implementation, dispatch
+from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format.slot_layout import check_dtype
 from pallas_kernels.ops.exponent_encode import reference
 from pallas_kernels.payload import ExponentConfig, ExponentPayload
+from pallas_kernels.shapes import Array, Shaped
 
-DEFAULT_CONFIG = ExponentConfig()
+_BACKENDS = MappingProxyType({"xla": reference.exponent_encode})
+_DEFAULT = ExponentConfig()
 
 
-def exponent_encode(x: Array, config: ExponentConfig = DEFAULT_CONFIG) -> ExponentPayload:
-    """Encode a tensor in the exponent code.
+def exponent_encode(
+    x: Shaped[Array, "*shape"] | np.ndarray,
+    config: ExponentConfig = _DEFAULT,
+    *,
+    implementation: Implementation = None,
+) -> ExponentPayload:
+    """Encode a tensor in the exponent code "position slots" (docs/wire-format.md).
+
+    Sizes depend on shape, dtype and config alone, so it can be traced and mapped with `vmap`.
 
     Args:
-        x: bfloat16, float16 or float32, any shape, 0-d and empty included.
-        config: how much room the payload keeps; see `ExponentConfig`.
+        x: bfloat16, float16 or float32, any shape, 0-d and empty included. Never modified.
+        config: how much room the payload keeps for exponents outside its windows.
+        implementation: "xla", names in the order to try, or None for the best there is.
 
     Returns:
-        The payload. Where its `overflow` is true it does not hold `x`: send `x` raw.
+        payload: where its `overflow` is true it does not hold `x`; send `x` itself.
 
     Raises:
+        ArgumentError: `x` is no array, or `config` no `ExponentConfig`.
         UnsupportedError: another dtype, or more elements than 32-bit positions reach.
     """
-    x = jnp.asarray(x)
-    check_dtype(x.dtype)
-    return reference.exponent_encode(x, config)
+    if not isinstance(x, np.ndarray | np.generic | jax.Array):
+        raise ArgumentError("x must be a NumPy or JAX array", got=type(x).__name__)
+    if not isinstance(config, ExponentConfig):
+        raise ArgumentError("config must be an ExponentConfig", got=type(config).__name__)
+    check_dtype(x.dtype)  # before JAX, which would narrow float64
+    return dispatch("exponent_encode", _BACKENDS, implementation, jnp.asarray(x), config)

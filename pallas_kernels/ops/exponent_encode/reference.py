@@ -8,6 +8,9 @@ The shapes are what makes it fast on CPU, and each was measured (docs/design/000
 - no compare on the elements: a carry into bit 15 says "not zero".
 """
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -22,6 +25,7 @@ CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, None, :, None,
 UPTO = np.triu(np.full((16, 16), 0xFFFF, np.uint16))[None, :, :, None]  # [.., k, j, ..]: k <= j
 
 
+@functools.partial(jax.jit, static_argnames="config")
 def exponent_encode(x: Array, config: ExponentConfig) -> ExponentPayload:
     """Encode `x`; see `api.exponent_encode`."""
     layout = config.layout(x.dtype, x.size)
