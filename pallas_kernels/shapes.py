@@ -23,7 +23,3 @@ def capacity_of(count: int) -> int:
     step = 1 << ((count - 1).bit_length() - 4)
     return -(-count // step) * step
 
-
-def tile_capacity_of(tiles: int) -> int:
-    """Room for the tiles of a small tensor: a power of two, at least 16."""
-    return max(16, 1 << (tiles - 1).bit_length())

@@ -27,6 +27,6 @@ def prefix_sum(x: jax.Array) -> jax.Array:
     """
     x = x.astype(jnp.int32)
     padded = jnp.pad(x, (0, -x.size % _BLOCK)).reshape(-1, _BLOCK)
-    inner = lax.reduce(padded[:, :, None] * _UP_TO, np.int32(0), lax.add, (1,))
+    inner = lax.reduce(padded[:, :, None] * _UP_TO[None], np.int32(0), lax.add, (1,))
     before = jnp.cumsum(inner[:, -1]) - inner[:, -1]
     return (inner + before[:, None]).reshape(-1)[: x.size]

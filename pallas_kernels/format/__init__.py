@@ -3,6 +3,7 @@
 from pallas_kernels.format.dtypes import bit_view as bit_view
 from pallas_kernels.format.dtypes import dtype_from_name as dtype_from_name
 from pallas_kernels.format.dtypes import dtype_name as dtype_name
+from pallas_kernels.format.floats import FLOATS as FLOATS
 from pallas_kernels.format.floats import FloatSpec as FloatSpec
 from pallas_kernels.format.floats import float_spec as float_spec
 from pallas_kernels.format.floats import join as join

@@ -36,6 +36,12 @@ def stream_specs(
 ) -> dict[str, StreamSpec]:
     """The streams of a tensor, by name, in stored order.
 
+    Args:
+        codec: name of the codec.
+        layout: name of the layout.
+        dtype: of the tensor.
+        shape: of the tensor.
+
     Raises:
         UnsupportedError: a codec, layout or combination that this version does not know.
     """

@@ -14,41 +14,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from pallas_kernels.codecs import raw
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.format import (
+    FLOATS,
     RAW,
-    SAMPLE_ABOVE_ELEMS,
     TILE_ELEMS,
     TILE_LANES,
     TILE_ROWS,
     FloatSpec,
     dtype_name,
     float_spec,
-    num_tiles,
 )
-from pallas_kernels.shapes import capacity_of, tile_capacity_of
 from pallas_kernels.tensor import CompressedTensor
 from pallas_kernels.tiles import prefix_sum, to_tiles
 
 _FIVE = np.arange(5, dtype=np.uint16)[None, None, :, None] * np.uint16(3)
 
 
-def decode(tensor: CompressedTensor) -> jax.Array | np.ndarray:
+def decode(tensor: CompressedTensor) -> jax.Array:
     """Decode on the device.
 
     Raises:
-        UnsupportedError: a raw tensor of a dtype that JAX cannot bitcast to or hold here.
+        UnsupportedError: a raw tensor of a dtype that JAX cannot hold, or not bitcast while traced.
     """
+    streams = {name: jnp.asarray(stream) for name, stream in tensor.streams.items()}
     if tensor.codec == RAW:
-        return _decode_raw(jnp.asarray(tensor.streams["raw"]), tensor.dtype, tensor.shape)
-    streams, shape = dict(tensor.streams), tensor.shape
-    if all(isinstance(stream, np.ndarray) for stream in streams.values()):
-        streams, shape = _fill_up(tensor)
-    device_streams = {name: jnp.asarray(stream) for name, stream in streams.items()}
-    x = _decode_jit(device_streams, float_spec(tensor.dtype), shape)
-    if shape != tensor.shape:
-        return np.asarray(x)[: tensor.size].reshape(tensor.shape)
-    return x
+        return _decode_raw(streams["raw"], tensor.dtype, tensor.shape)
+    return _decode_jit(streams, float_spec(tensor.dtype), tensor.shape)
 
 
 def _decode(streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ...]) -> jax.Array:
@@ -161,45 +154,17 @@ def _lift(
     return out.at[tile, row, lane].add(lift, mode="drop", unique_indices=True)
 
 
-def _decode_raw(raw: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
-    if jax.dtypes.canonicalize_dtype(dtype) != dtype or dtype_name(dtype)[-4:] in ("int4", "int2"):
+def _decode_raw(stream: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
+    """Bytes as elements; through the host where JAX has no bitcast for them."""
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise UnsupportedError(
-            "JAX cannot hold this dtype as it is stored",
+            "JAX holds no 64-bit types here",
             got=dtype_name(dtype),
-            fix="keep the tensor's streams in NumPy, or enable jax_enable_x64 for 64-bit types",
+            fix="enable jax_enable_x64, or keep the tensor's streams in NumPy",
         )
-    if dtype == np.bool_:
-        return raw.reshape(shape).astype(jnp.bool_)
-    if np.issubdtype(dtype, np.complexfloating):
-        part = np.dtype(f"f{dtype.itemsize // 2}")
-        parts = lax.bitcast_convert_type(raw.reshape(*shape, 2, part.itemsize), part)
-        return lax.complex(parts[..., 0], parts[..., 1])
-    if dtype.itemsize == 1:
-        return lax.bitcast_convert_type(raw.reshape(shape), dtype)
-    return lax.bitcast_convert_type(raw.reshape(*shape, dtype.itemsize), dtype)
-
-
-def _fill_up(tensor: CompressedTensor) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Host streams filled up to sizes that share programs, and the shape they then have."""
-    streams, shape, tiles = dict(tensor.streams), tensor.shape, num_tiles(tensor.size)
-    if tensor.size <= SAMPLE_ABOVE_ELEMS:
-        room = tile_capacity_of(tiles)
-        shape = (room * TILE_ELEMS,)
-        for name in {"codes", "remainder", "remainder_low"} & set(streams):
-            streams[name] = _extend(streams[name], shape[0] if streams[name].ndim == 1 else room)
-        streams["patch_offsets"] = _extend(
-            streams["patch_offsets"], room + 1, streams["patch_offsets"][-1]
-        )
-        tiles = room
-    # Patches beyond patch_offsets[-1] do nothing, nor does a tile that is not there.
-    fillers = {"patches": 0, "rare_tiles": tiles, "rare_entries": 0}
-    for name, filler in fillers.items():
-        if streams[name].size or name == "patches":
-            streams[name] = _extend(streams[name], capacity_of(streams[name].size), filler)
-    return streams, shape
-
-
-def _extend(stream: np.ndarray, length: int, filler: int = 0) -> np.ndarray:
-    extended = np.full((length, *stream.shape[1:]), filler, stream.dtype)
-    extended[: stream.shape[0]] = stream
-    return extended
+    if dtype in FLOATS or (dtype.kind in "iu" and not dtype_name(dtype).endswith(("int4", "int2"))):
+        wide = stream.reshape(shape if dtype.itemsize == 1 else (*shape, dtype.itemsize))
+        return lax.bitcast_convert_type(wide, dtype)
+    if isinstance(stream, jax.core.Tracer):
+        raise UnsupportedError("JAX cannot bitcast to this dtype", got=dtype_name(dtype))
+    return jnp.asarray(raw.decode({"raw": np.asarray(stream)}, dtype, shape))

@@ -21,7 +21,6 @@ from jax import lax
 
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.format import (
-    LAYOUT_ROWS16,
     SAMPLE_ABOVE_ELEMS,
     SAMPLE_RUN_ELEMS,
     SAMPLE_STRIDE_RUNS,
@@ -29,15 +28,11 @@ from pallas_kernels.format import (
     TILE_ELEMS,
     TILE_LANES,
     TILE_ROWS,
-    TRIPLE_BITMAP,
     WINDOW_SIZE,
     FloatSpec,
-    bit_view,
     float_spec,
-    num_tiles,
-    stream_specs,
 )
-from pallas_kernels.shapes import capacity_of, tile_capacity_of
+from pallas_kernels.shapes import capacity_of
 from pallas_kernels.tiles import prefix_sum, to_tiles
 
 # 32-bit counters index lanes, and patches one by one.
@@ -51,7 +46,7 @@ _THREE = np.arange(3, dtype=np.uint16)[None, :, None]
 Streams = dict[str, Any]
 
 
-def encode(x: np.ndarray | jax.Array) -> Streams | None:
+def encode(x: jax.Array | np.ndarray) -> Streams | None:
     """Encode with exact sizes: one look at the number of escapes between the passes.
 
     Returns:
@@ -62,17 +57,16 @@ def encode(x: np.ndarray | jax.Array) -> Streams | None:
     """
     spec = float_spec(x.dtype)
     _check_size(x.size)
-    bits, num_elems = _shared_size(x, spec)
-    streams, mask, per_tile = _dense_jit(bits, num_elems, spec)
+    bits = _bits(jnp.asarray(x), spec)
+    streams, mask, per_tile = _dense_jit(bits, spec)
     num_escapes = int(np.asarray(per_tile).sum(dtype=np.int64))
-    dense_nbytes = sum(stream.nbytes for stream in streams.values()) * x.size // bits.size
+    dense_nbytes = sum(stream.nbytes for stream in streams.values())
     if dense_nbytes + 2 * num_escapes >= x.nbytes or num_escapes > MAX_PATCHES:
         return None
     capacity = capacity_of(num_escapes)
     lists, num_rare = _lists_jit(bits, mask, per_tile, streams["exponents"], spec, capacity)
     rare = _rare_jit(lists, capacity_of(int(num_rare)) if int(num_rare) else 0)
-    streams = _assemble(streams, lists, rare)
-    return streams if bits.size == x.size else _cut(streams, x, spec)
+    return _assemble(streams, lists, rare)
 
 
 def encode_static(
@@ -82,7 +76,7 @@ def encode_static(
     spec = float_spec(x.dtype)
     _check_size(x.size)
     bits = _bits(x, spec)
-    streams, mask, per_tile = _dense(bits, None, spec)
+    streams, mask, per_tile = _dense(bits, spec)
     lists, num_rare = _lists(bits, mask, per_tile, streams["exponents"], spec, patch_capacity)
     overflow = (jnp.sum(per_tile) > patch_capacity) | (num_rare > rare_capacity)
     return _assemble(streams, lists, _rare(lists, rare_capacity)), overflow
@@ -100,14 +94,11 @@ class _Lists(NamedTuple):
     is_rare: jax.Array  # bool [K]
 
 
-def _dense(
-    bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec
-) -> tuple[Streams, jax.Array, jax.Array]:
+def _dense(bits: jax.Array, spec: FloatSpec) -> tuple[Streams, jax.Array, jax.Array]:
     """The streams that hold something of every element, and what the lists need.
 
     Args:
         bits: unsigned [n].
-        num_elems: int32 [], how many of them are the tensor's where the rest is filled up with
         zeros.
         spec: the float.
 
@@ -116,11 +107,9 @@ def _dense(
         mask: uint16 [T, 256], bit i of lane l: element (i, l) is outside the window.
         per_tile: int32 [T], escapes.
     """
-    base = _choose_base(bits, num_elems, spec)
+    base = _choose_base(bits, spec)
     filler = base.astype(bits.dtype) << spec.mantissa_bits
     tiles = to_tiles(bits, filler)
-    if num_elems is not None:
-        tiles = jnp.where(jnp.arange(bits.size).reshape(tiles.shape) < num_elems, tiles, filler)
     relative = (tiles >> spec.mantissa_bits).astype(jnp.uint16) - base.astype(jnp.uint16)
     relative &= np.uint16(spec.num_exponents - 1)
     # 1 where any bit above the code is set: the carry out of adding the mask, no compare.
@@ -185,12 +174,12 @@ def _assemble(streams: Streams, lists: _Lists, rare: tuple[jax.Array, jax.Array]
     }
 
 
-_dense_jit = jax.jit(_dense, static_argnums=2)
+_dense_jit = jax.jit(_dense, static_argnums=1)
 _lists_jit = jax.jit(_lists, static_argnums=(4, 5))
 _rare_jit = jax.jit(_rare, static_argnums=1)
 
 
-def _choose_base(bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec) -> jax.Array:
+def _choose_base(bits: jax.Array, spec: FloatSpec) -> jax.Array:
     """The window's first exponent from a histogram, by the oracle's rule: int32 []."""
     if bits.size > SAMPLE_ABOVE_ELEMS:
         group_elems = SAMPLE_RUN_ELEMS * SAMPLE_STRIDE_RUNS
@@ -199,8 +188,6 @@ def _choose_base(bits: jax.Array, num_elems: jax.Array | None, spec: FloatSpec) 
         bits = sample[:, :SAMPLE_RUN_ELEMS].reshape(-1)
     exponent = (bits >> spec.mantissa_bits).astype(jnp.int32) & (spec.num_exponents - 1)
     histogram = jnp.zeros(spec.num_exponents, jnp.int32).at[exponent].add(1)
-    if num_elems is not None:
-        histogram = histogram.at[0].add(num_elems - bits.size)
     covered = jnp.convolve(histogram, np.ones(WINDOW_SIZE, np.int32), "valid")
     return jnp.argmax(covered).astype(jnp.int32)
 
@@ -312,32 +299,8 @@ def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Strea
     raise AssertionError(f"no packing for {spec.remainder_bits} remainder bits")
 
 
-def _shared_size(x: np.ndarray | jax.Array, spec: FloatSpec) -> tuple[jax.Array, np.ndarray | None]:
-    """The bits, of a small tensor filled up to a size that shares its program, and then how many
-    are its own."""
-    if x.size > SAMPLE_ABOVE_ELEMS:
-        return jnp.asarray(_host_bits(x)) if isinstance(x, np.ndarray) else _bits(x, spec), None
-    room = tile_capacity_of(num_tiles(x.size)) * TILE_ELEMS - x.size
-    if isinstance(x, jax.Array):
-        return jnp.pad(_bits(x, spec), (0, room)), np.int32(x.size)
-    return jnp.asarray(np.pad(_host_bits(x), (0, room))), np.int32(x.size)
-
-
-def _cut(streams: Streams, x: np.ndarray | jax.Array, spec: FloatSpec) -> Streams:
-    """Take away what filled a small tensor up; on the host for a host array, where it costs
-    nothing."""
-    specs = stream_specs(TRIPLE_BITMAP, LAYOUT_ROWS16, spec.dtype, tuple(x.shape))
-    if isinstance(x, np.ndarray):
-        streams = {name: np.asarray(stream) for name, stream in streams.items()}
-    return {name: stream[: specs[name].shape[0]] for name, stream in streams.items()}
-
-
 def _bits(x: jax.Array, spec: FloatSpec) -> jax.Array:
     return lax.bitcast_convert_type(x, spec.bits_dtype).reshape(-1)
-
-
-def _host_bits(x: np.ndarray) -> np.ndarray:
-    return bit_view(np.ascontiguousarray(x).reshape(-1))
 
 
 def _check_size(num_elems: int) -> None:

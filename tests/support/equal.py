@@ -1,0 +1,23 @@
+"""Equality on bits: what lossless means here."""
+
+import jax
+import numpy as np
+
+
+def bits(x) -> np.ndarray:
+    """An array as unsigned integers (bytes where an element is wider than 8)."""
+    x = np.ascontiguousarray(np.asarray(x))
+    width = x.dtype.itemsize if x.dtype.itemsize in (1, 2, 4, 8) else 1
+    return x.reshape(-1).view(np.dtype(f"u{width}"))
+
+
+def assert_same_bits(got, want) -> None:
+    """Two arrays, or trees of arrays, of the same structure, shapes, dtypes and bits."""
+    got_leaves, got_tree = jax.tree_util.tree_flatten_with_path(got)
+    want_leaves, want_tree = jax.tree_util.tree_flatten_with_path(want)
+    assert got_tree == want_tree
+    for (path, a), (_, b) in zip(got_leaves, want_leaves, strict=True):
+        name = jax.tree_util.keystr(path)
+        assert np.asarray(a).dtype == np.asarray(b).dtype, name
+        assert np.shape(a) == np.shape(b), name
+        np.testing.assert_array_equal(bits(a), bits(b), err_msg=name)
