@@ -20,7 +20,15 @@ from jax import lax
 
 from parallel.collectives.call import Call
 from parallel.collectives.rank_sum import rank_sum
-from parallel.wire import Leg, exchange_share, gather_share, permute_share, transport
+from parallel.wire import (
+    Leg,
+    exchange_share,
+    from_wire,
+    gather_share,
+    permute_share,
+    to_wire,
+    transport,
+)
 
 # Up to so many bytes a psum gathers the operands and adds them, which waits once; beyond, it
 # adds parts and gathers those, which waits twice but sends P / 2 times less.
@@ -68,9 +76,11 @@ def permute(x: jax.Array, call: Call, perm: Sequence[tuple[int, int]]) -> jax.Ar
     receives[[destination for _, destination in perm]] = True
     if receives.all():
         return received
-    # A payload of zeros, which is what such a rank gets, need not decode to zeros.
+    # A payload of zeros, which is what such a rank gets, need not decode to zeros. Choose on
+    # bits: XLA on CPU widens a choice between bfloat16 numbers, and quiets signalling NaNs.
     here = jnp.asarray(receives)[lax.axis_index(call.names)]
-    return jnp.where(here, received, jnp.zeros_like(received))
+    bits = to_wire(received)
+    return from_wire(lax.select(here, bits, jnp.zeros_like(bits)), received.dtype)
 
 
 def reduce_scatter(parts: jax.Array, call: Call) -> jax.Array:
@@ -83,7 +93,8 @@ def reduce(x: jax.Array, call: Call) -> jax.Array:
     if x.nbytes <= GATHER_AND_SUM_NBYTES:
         return rank_sum(gather(x, call, to="invarying"))
     part_elems = -(-x.size // call.num_ranks)
-    flat = jnp.pad(x.reshape(-1), (0, call.num_ranks * part_elems - x.size))
-    mine = reduce_scatter(flat.reshape(call.num_ranks, part_elems), call)
+    flat = jnp.pad(to_wire(x).reshape(-1), (0, call.num_ranks * part_elems - x.size))
+    parts = from_wire(flat.reshape(call.num_ranks, part_elems), x.dtype)
+    mine = reduce_scatter(parts, call)
     total = gather(mine, call, to="invarying")
     return total.reshape(-1)[: x.size].reshape(x.shape)

@@ -29,12 +29,14 @@ def rank_sum(parts: jax.Array) -> jax.Array:
     dtype = parts.dtype
     narrow = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits <= 32
     wide = jnp.float32 if narrow else dtype
-    total = parts[0].astype(wide)
+    part = lambda rank: lax.index_in_dim(parts, rank, keepdims=False).astype(wide)
+    total = part(0)
     for rank in range(1, parts.shape[0]):
-        total = total + parts[rank].astype(wide)
+        total = total + part(rank)
     if not narrow:
         return total
-    total = jnp.where(jnp.isnan(total), jnp.float32(jnp.nan), total)
+    # Not `jnp.where`, which types an empty result as equal on all ranks.
+    total = lax.select(jnp.isnan(total), jnp.full_like(total, jnp.nan), total)
     # Without the barrier XLA may drop the rounding when the caller widens the result again.
     return lax.optimization_barrier(total.astype(dtype))
 

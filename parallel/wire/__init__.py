@@ -1,5 +1,7 @@
 """How an array becomes what travels between devices, and what that costs."""
 
+from parallel.wire.bits import from_wire as from_wire
+from parallel.wire.bits import to_wire as to_wire
 from parallel.wire.decision import SMALL_NBYTES as SMALL_NBYTES
 from parallel.wire.decision import Codec as Codec
 from parallel.wire.decision import checked_codec as checked_codec
