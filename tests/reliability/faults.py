@@ -12,7 +12,7 @@ import numpy as np
 from tests.reliability.tally import Tally
 from zipjax.files import DiskError, load, save, verify
 from zipjax.files.disk import Disk
-from zipjax.files.save import save_sources
+from zipjax.files.saving import save_sources
 from zipjax.files.tree import tree_sources
 
 ERRORS = ("EIO", "ENOSPC", "EDQUOT", "EMFILE")

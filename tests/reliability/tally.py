@@ -11,7 +11,7 @@ from pallas_kernels import FormatError, UnsupportedError
 from zipjax.array import decompress
 from zipjax.files.container import Container
 from zipjax.files.source import BytesSource
-from zipjax.files.verify import read_original
+from zipjax.files.verification import read_original
 
 REFUSALS = (FormatError, UnsupportedError)
 

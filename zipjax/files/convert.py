@@ -20,10 +20,10 @@ from zipjax.files.safetensors_file import (
     parse_safetensors_header,
     safetensors_prefix,
 )
-from zipjax.files.save import save_sources
+from zipjax.files.saving import save_sources
 from zipjax.files.summary import FileSummary, summarize
 from zipjax.files.tensor_source import TensorSource
-from zipjax.files.verify import read_original, verify
+from zipjax.files.verification import read_original, verify
 from zipjax.files.wording import did_you_mean
 
 FOREIGN_SUFFIXES = (".safetensors", ".npz")

@@ -35,7 +35,7 @@ def tree_sources(tree: Any) -> list[TensorSource]:
 
 def leaf_name(path: tuple) -> str:
     """The keys of `path` joined by dots; "value" for a tree that is one leaf."""
-    return jax.tree_util.keystr(path, simple=True, separator=".") or _LONE_LEAF
+    return jax.tree_util.keystr(path, simple=True, separator=".") if path else _LONE_LEAF
 
 
 def restore_like(
