@@ -35,7 +35,7 @@ def test_a_tree_comes_back_by_name_and_by_structure(tmp_path):
     zipjax.save(path, TREE)
     with zipjax.load(path) as tensors:
         assert list(tensors) == [
-            "d", "embed", "layers.0.b", "layers.0.w", "layers.1.w", "mask", "none", "step", "z",
+            "embed", "layers.0.w", "layers.0.b", "layers.1.w", "step", "none", "mask", "z", "d",
         ]  # fmt: skip
         assert _same(tensors["layers.0.w"], TREE["layers"][0]["w"])
         assert len(tensors) == 9 and "embed" in tensors and "nobody" not in tensors

@@ -1,6 +1,6 @@
 """Pytrees as named tensors: how leaves are called, fetched to the host, and put back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -15,13 +15,15 @@ _LONE_LEAF = "value"
 
 
 def tree_sources(tree: Any) -> list[TensorSource]:
-    """The leaves of `tree` in order, named by their path: `{"a": [x]}` has `a.0`.
+    """The leaves of `tree`, named by their path: `{"a": [x]}` has `a.0`.
+
+    Dicts keep the order in which they were filled, where JAX would sort them.
 
     Raises:
         ArgumentError: a leaf is no array, is spread over other processes, or two have one name.
     """
     sources: dict[str, TensorSource] = {}
-    for path, leaf in jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_compressed)[0]:
+    for path, leaf in _leaves_in_order(tree, ()):
         name = leaf_name(path)
         if name in sources:
             raise ArgumentError(
@@ -31,6 +33,19 @@ def tree_sources(tree: Any) -> list[TensorSource]:
             )
         sources[name] = _leaf_source(path, name, leaf)
     return list(sources.values())
+
+
+def _leaves_in_order(tree: Any, path: tuple) -> Iterator[tuple[tuple, Any]]:
+    if type(tree) is dict:
+        for key, value in tree.items():
+            yield from _leaves_in_order(value, (*path, jax.tree_util.DictKey(key)))
+        return
+    if type(tree) in (list, tuple):
+        for index, value in enumerate(tree):
+            yield from _leaves_in_order(value, (*path, jax.tree_util.SequenceKey(index)))
+        return
+    for inner, leaf in jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_compressed)[0]:
+        yield (*path, *inner), leaf
 
 
 def leaf_name(path: tuple) -> str:
