@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from pallas_kernels import dtype_from_name
 from zipjax.models.config import DecoderConfig
-from zipjax.nn import ExpertParallel, GroupedAttention, MoE, MoEStats
+from zipjax.nn import ONE_DEVICE, ExpertParallel, GroupedAttention, MoE, MoEStats
 
 
 class DecoderBlock(nnx.Module):
@@ -68,7 +68,7 @@ class MoEDecoder(nnx.Module):
         self.norm = nnx.RMSNorm(config.width, rngs=rngs)
 
     def __call__(
-        self, tokens: Int[Array, "B L"], parallel: ExpertParallel = ExpertParallel()
+        self, tokens: Int[Array, "B L"], parallel: ExpertParallel = ONE_DEVICE
     ) -> tuple[Float[Array, "B L V"], MoEStats]:
         """Predict.
 

@@ -26,6 +26,9 @@ class ExpertParallel:
     codec: Codec = None
 
 
+ONE_DEVICE = ExpertParallel()
+
+
 class MoEStats(NamedTuple):
     """What one layer reports of one batch.
 
@@ -77,7 +80,7 @@ class MoE(nnx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "T W"], parallel: ExpertParallel = ExpertParallel()
+        self, x: Float[Array, "T W"], parallel: ExpertParallel = ONE_DEVICE
     ) -> tuple[Float[Array, "T W"], MoEStats]:
         """Mix the experts' answers.
 

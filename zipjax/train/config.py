@@ -1,9 +1,9 @@
 """Everything that decides what a training run computes, as frozen dataclasses."""
 
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from pallas_kernels import ArgumentError
-from parallel import Codec
 from zipjax.models import DecoderConfig
 
 
@@ -65,7 +65,7 @@ class TrainConfig:
     balance_weight: float = 0.05
     eval_every: int = 50
     eval_batches: int = 4
-    codec: Codec = "exponent"
+    codec: Literal["exponent"] | None = "exponent"
     model: DecoderConfig = field(default_factory=DecoderConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 

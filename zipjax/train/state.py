@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.sharding import Mesh
@@ -45,22 +46,28 @@ def state_specs(config: TrainConfig) -> TrainState:
     opt_specs = optax.tree_map_params(
         optimizer,
         lambda _, spec: spec,
-        jax.eval_shape(optimizer.init, params),
+        abstract_state(config).opt_state,
         specs,
         transform_non_params=lambda _: P(),
     )
     return TrainState(P(), specs, opt_specs)
 
 
+def abstract_state(config: TrainConfig) -> TrainState:
+    """The state's shapes and dtypes; allocates nothing."""
+    return jax.eval_shape(lambda: _draw(config))
+
+
 def init_state(config: TrainConfig, mesh: Mesh) -> TrainState:
     """Draw the parameters on the mesh; the same values on every mesh."""
+    places = shardings(mesh, state_specs(config))
+    return jax.jit(lambda: _draw(config), out_shardings=places)()
+
+
+def _draw(config: TrainConfig) -> TrainState:
+    params = nnx.state(_make_model(config))
     optimizer = make_optimizer(config.optimizer, steps=config.steps)
-
-    def init():
-        params = nnx.state(_make_model(config))
-        return TrainState(jax.numpy.int32(0), params, optimizer.init(params))
-
-    return jax.jit(init, out_shardings=shardings(mesh, state_specs(config)))()
+    return TrainState(jnp.int32(0), params, optimizer.init(params))
 
 
 def _make_model(config: TrainConfig) -> MoEDecoder:

@@ -1,6 +1,5 @@
 """One optimizer step over the whole mesh, as one program."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -10,13 +9,15 @@ from flax import nnx
 from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from parallel import psum
-from zipjax.nn import ExpertParallel, ExpertParam
+from zipjax.nn import ExpertParam
+from zipjax.train.codes import wire_codes
 from zipjax.train.config import TrainConfig
-from zipjax.train.gradients import clip_by_global_norm, sum_gradients
+from zipjax.train.gradients import reduce_gradients
 from zipjax.train.layout import BATCH_AXES, BATCH_SPEC, DATA_AXIS, EXPERT_AXIS
+from zipjax.train.loss import cross_entropy_share
 from zipjax.train.optimizer import make_optimizer
 from zipjax.train.state import TrainState, split_model, state_specs
 
@@ -28,18 +29,17 @@ class StepMetrics(NamedTuple):
         loss: float32 [], mean cross entropy, nats per byte.
         balance_loss: float32 [], mean over layers; 1 is even.
         grad_norm: float32 [], global norm before clipping.
-        num_rounds: int32 [], exchanges of the layer and group that took most.
+        extra_rounds: float32 [], exchanges of tokens beyond the first, mean over the layers and
+            the groups of devices that exchange with each other.
     """
 
     loss: Float[Array, ""]
     balance_loss: Float[Array, ""]
     grad_norm: Float[Array, ""]
-    num_rounds: Int[Array, ""]
+    extra_rounds: Float[Array, ""]
 
 
-def make_train_step(
-    config: TrainConfig, mesh: Mesh
-) -> Callable[[TrainState, jax.Array], tuple[TrainState, StepMetrics]]:
+def make_train_step(config: TrainConfig, mesh: Mesh) -> jax.stages.Wrapped:
     """Compile-once function `(state, tokens) -> (state, metrics)`; the old state is given up.
 
     Args:
@@ -47,21 +47,30 @@ def make_train_step(
         mesh: from `make_train_mesh`.
 
     Returns:
-        The function; tokens are uint8 [batch, length + 1], spread over the mesh.
+        The jitted function; tokens are uint8 [batch, length + 1], spread over the mesh, and the
+        results are a `TrainState` and `StepMetrics`.
     """
     graphdef, _ = split_model(config)
     optimizer = make_optimizer(config.optimizer, steps=config.steps)
+    codec = wire_codes(config.codec).gradients
+
+    def local_loss(params: nnx.State, tokens: jax.Array):
+        cross_entropy, stats = cross_entropy_share(graphdef, params, tokens, config)
+        balance = stats.balance_loss.mean() / mesh.size
+        return cross_entropy + config.balance_weight * balance, (cross_entropy, stats)
 
     def step(state: TrainState, tokens: jax.Array) -> tuple[TrainState, StepMetrics]:
-        loss = lambda params: _local_loss(graphdef, params, tokens, config)
-        grads, (cross_entropy, stats) = jax.grad(loss, has_aux=True)(_local(state.params))
-        grads, norm = _reduce(grads, config)
+        gradient = jax.grad(local_loss, has_aux=True)
+        grads, (cross_entropy, stats) = gradient(_own(state.params), tokens)
+        grads, norm = reduce_gradients(grads, codec=codec, clip_norm=config.optimizer.clip_norm)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        sums = psum(jnp.stack([cross_entropy, stats.balance_loss.mean()]), BATCH_AXES)
-        rounds = lax.pmax(stats.num_rounds.max(), DATA_AXIS)
-        metrics = StepMetrics(sums[0], sums[1] / mesh.size, norm, rounds)
-        return TrainState(state.step + 1, params, opt_state), metrics
+        extra_rounds = lax.pcast(stats.num_rounds - 1, EXPERT_AXIS, to="varying").mean()
+        means = jnp.stack([stats.balance_loss.mean(), extra_rounds]) / mesh.size
+        loss, balance, extra = psum(jnp.stack([cross_entropy, *means]), BATCH_AXES)
+        return TrainState(state.step + 1, params, opt_state), StepMetrics(
+            loss, balance, norm, extra
+        )
 
     specs = state_specs(config)
     spread = jax.shard_map(
@@ -70,41 +79,11 @@ def make_train_step(
     return jax.jit(spread, donate_argnums=0)
 
 
-def _local(params: nnx.State) -> nnx.State:
+def _own(params: nnx.State) -> nnx.State:
     """Type parameters as each device's own, so that no gradient is summed behind our back."""
 
-    def local(param: nnx.Variable) -> nnx.Variable:
+    def own(param: nnx.Variable) -> nnx.Variable:
         axes = DATA_AXIS if isinstance(param, ExpertParam) else BATCH_AXES
         return jax.tree.map(lambda leaf: lax.pcast(leaf, axes, to="varying"), param)
 
-    return jax.tree.map(local, params, is_leaf=lambda node: isinstance(node, nnx.Variable))
-
-
-def _local_loss(graphdef, params, tokens, config: TrainConfig):
-    """This device's share of the loss of the batch; shares add up to the loss."""
-    inputs, targets = tokens[:, :-1].astype(jnp.int32), tokens[:, 1:].astype(jnp.int32)
-    parallel = ExpertParallel(expert_axis=EXPERT_AXIS, batch_axes=BATCH_AXES, codec=config.codec)
-    logits, stats = nnx.merge(graphdef, params)(inputs, parallel)
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    share = 1 / lax.axis_size(BATCH_AXES)
-    cross_entropy = losses.mean() * share
-    balance = stats.balance_loss.mean() * share
-    return cross_entropy + config.balance_weight * balance, (cross_entropy, stats)
-
-
-def _reduce(grads: nnx.State, config: TrainConfig) -> tuple[nnx.State, Float[Array, ""]]:
-    """Sum and clip gradients; also their norm."""
-    variables, treedef = jax.tree.flatten(
-        grads, is_leaf=lambda node: isinstance(node, nnx.Variable)
-    )
-    is_expert = [isinstance(variable, ExpertParam) for variable in variables]
-    leaves = [jax.tree.leaves(variable)[0] for variable in variables]
-    shared = [leaf for leaf, expert in zip(leaves, is_expert, strict=True) if not expert]
-    experts = [leaf for leaf, expert in zip(leaves, is_expert, strict=True) if expert]
-    shared, experts = sum_gradients(shared, experts, codec=config.codec)
-    shared, experts, norm = clip_by_global_norm(
-        shared, experts, clip_norm=config.optimizer.clip_norm
-    )
-    queues = {False: iter(shared), True: iter(experts)}
-    merged = [next(queues[expert]) for expert in is_expert]
-    return jax.tree.unflatten(jax.tree.structure(grads), merged), norm
+    return jax.tree.map(own, params, is_leaf=lambda node: isinstance(node, nnx.Variable))

@@ -1,0 +1,29 @@
+"""How roomy the exponent code is for what a training step sends; measured on real tensors.
+
+Room for exponents outside the windows is static: too little never loses a bit, but everything
+then travels raw. docs/design/0005-training-run.md has the figures and the command.
+"""
+
+from typing import NamedTuple
+
+from pallas_kernels import ExponentConfig
+from parallel import Codec
+
+# bfloat16 tokens and their gradients. Runs are short enough to lie within one row: rows differ in
+# scale, and the zero rows behind the end of a queue then cost nothing.
+ACTIVATIONS = ExponentConfig(num_slots=8, elems_per_far=256, max_run_elems=64)
+
+# float32 gradients of parameters: products of activations and gradients, with far heavier tails.
+GRADIENTS = ExponentConfig(num_slots=16, elems_per_far=96, max_run_elems=32)
+
+
+class WireCodes(NamedTuple):
+    """The codec of either kind of message."""
+
+    activations: Codec
+    gradients: Codec
+
+
+def wire_codes(codec: str | None) -> WireCodes:
+    """Return the two codecs that the `codec` of a `TrainConfig` stands for."""
+    return WireCodes(None, None) if codec is None else WireCodes(ACTIVATIONS, GRADIENTS)
