@@ -20,6 +20,7 @@ class ExponentConfig:
     Room is static: too little never loses a bit, but the payload overflows and the tensor goes raw.
 
     Attributes:
+        code_bits: 3 or 4, bits of exponent that every element pays: a window of 8 or 16 exponents.
         num_slots: C, one-byte positions in each group of 256 elements for exponents just outside
             the window; costs C / 32 bits an element. 2 to 255.
         elems_per_far: one entry of the far list (5 bytes) for so many elements; costs
@@ -28,11 +29,13 @@ class ExponentConfig:
             A multiple of 8, 8 to 512. Smaller runs follow a scale that changes from row to row.
     """
 
+    code_bits: int = 3
     num_slots: int = 8
     elems_per_far: int = 1024
     max_run_elems: int = MAX_RUN_ELEMS
 
     def __post_init__(self):
+        _require_int("code_bits", self.code_bits, 3, 4)
         _require_int("num_slots", self.num_slots, 2, GROUP_ELEMS - 1)
         _require_int("elems_per_far", self.elems_per_far, 1, 2**31 - 1)
         _require_int("max_run_elems", self.max_run_elems, 8, MAX_RUN_ELEMS)
@@ -48,6 +51,7 @@ class ExponentConfig:
         return SlotLayout.plan(
             dtype,
             num_elems,
+            code_bits=self.code_bits,
             num_slots=self.num_slots,
             elems_per_far=self.elems_per_far,
             max_run_elems=self.max_run_elems,

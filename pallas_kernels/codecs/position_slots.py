@@ -4,9 +4,10 @@ The code, in words (`docs/wire-format.md` is normative, `format.slot_layout` has
 
     word     w = u - base * 2**mantissa_bits, modulo the word: a bijection of the bits u of a float,
              so -0, NaN, infinities and a wrong base need no case of their own
-    code     the low three bits of w's exponent field; the others are 0 inside the window of 8
-    near     relative exponents -7..-1 and 8, just outside: the code alone tells which one it is,
-             so a *slot* only has to say where it is
+    code     the low 3 (or 4) bits of w's exponent field; the others are 0 inside the window of
+             W = 8 (or 16) exponents
+    near     relative exponents 1 - W..-1 and W, just outside: the code alone tells which one it
+             is, so a *slot* only has to say where it is
     far      every other exponent; far elements, and near ones that found no slot in their group,
              are listed with their position and the exponent bits above the code
 
@@ -22,7 +23,6 @@ from pallas_kernels.format.slot_layout import (
     MEAN_TO_BASE_1024,
     NUM_LIFTS,
     SAMPLE_ELEMS,
-    WINDOW_EXPONENTS,
     SlotLayout,
 )
 
@@ -45,11 +45,13 @@ def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
     misses = np.zeros(NUM_LIFTS, np.int64)
     for run, exponents in enumerate(samples):
         if exponents.size:
-            scaled = int(exponents.sum()) * 1024 - MEAN_TO_BASE_1024 * exponents.size
+            scaled = (
+                int(exponents.sum()) * 1024 - MEAN_TO_BASE_1024[layout.code_bits] * exponents.size
+            )
             base[run] = max(0, scaled // (1024 * exponents.size))
             for lift in range(NUM_LIFTS):
                 place = exponents - base[run] - lift
-                misses[lift] += np.count_nonzero((place < 0) | (place >= WINDOW_EXPONENTS))
+                misses[lift] += np.count_nonzero((place < 0) | (place >= layout.window))
     lift = misses.argmin()
     base += np.array([lift if exponents.size else 0 for exponents in samples], np.uint8)
     return base.reshape(layout.num_tiles, 16, 16)
@@ -69,10 +71,10 @@ def encode(words: np.ndarray, layout: SlotLayout, base: np.ndarray | None = None
     base = choose_base(words, layout) if base is None else base
     relative = np.zeros(layout.padded_elems, layout.word_dtype)  # padding is w = 0
     relative[: layout.num_elems] = words - _base_words(base, layout)[: layout.num_elems]
-    exponent = relative >> layout.mantissa_bits & 2**layout.exponent_bits - 1
+    exponent = relative >> layout.mantissa_bits & layout.num_exponents - 1
 
     streams = _remainder(relative, layout)
-    streams["code"] = pack_three_bits(exponent & 7, layout)
+    streams["code"] = pack_rows(exponent & layout.window - 1, layout.code_bits, layout)
     slots, far = _escapes(exponent.astype(np.int64), layout)
     streams["slots"] = slots
     streams["side"] = _side(base, far, exponent, layout)
@@ -89,46 +91,52 @@ def decode(streams: Mapping[str, np.ndarray], layout: SlotLayout) -> np.ndarray:
     Returns:
         uint16 or uint32 [num_elems]. Meaningless where `num_far` exceeds the capacity.
     """
-    exponent = unpack_three_bits(streams["code"], layout).astype(np.int64)
+    exponent = unpack_rows(streams["code"], layout.code_bits, layout).astype(np.int64)
     position = _slot_positions(streams["slots"], layout)
     code = exponent[position]
-    below = 2**layout.exponent_bits - 8 + code
-    exponent[position] = np.where(code == 0, WINDOW_EXPONENTS, below)
+    below = layout.num_exponents - layout.window + code
+    exponent[position] = np.where(code == 0, layout.window, below)
 
     base, high, position, _ = split_side(streams["side"], layout)
     used = position < layout.padded_elems
-    exponent[position[used]] |= high[used].astype(np.int64) << 3
+    exponent[position[used]] |= high[used].astype(np.int64) << layout.code_bits
 
     words = _join(streams, exponent.astype(layout.word_dtype), layout)
     return (words + _base_words(base, layout))[: layout.num_elems]
 
 
-def pack_three_bits(values: np.ndarray, layout: SlotLayout) -> np.ndarray:
-    """Pack three bits an element: rows 5k..5k+4 of a unit into word k, row 15 into the top bits.
+def pack_rows(values: np.ndarray, bits: int, layout: SlotLayout) -> np.ndarray:
+    """Pack the 16 rows of a unit into `bits` words.
+
+    Of 3 bits, word k has rows 5k..5k+4 from its lowest bit up, and bit k of row 15 on top; of 4
+    bits, rows 4k..4k+3.
 
     Args:
-        values: integers 0..7 [padded_elems].
+        values: integers below 2**bits [padded_elems].
+        bits: 3 or 4.
         layout: the sizes.
 
     Returns:
-        uint16 [T, 3, J, L].
+        uint16 [T, bits, J, L].
     """
     rows = values.reshape(layout.tile_shape).astype(np.uint16)
-    packed = np.zeros((layout.num_tiles, 3, 16, layout.run_elems), np.uint16)
-    for k in range(3):
-        for row in range(5):
-            packed[:, k] |= rows[:, 5 * k + row] << np.uint16(3 * row)
-        packed[:, k] |= (rows[:, 15] >> np.uint16(k) & np.uint16(1)) << np.uint16(15)
+    packed = np.zeros((layout.num_tiles, bits, 16, layout.run_elems), np.uint16)
+    for row, word, shift in _places(bits):
+        packed[:, word] |= rows[:, row] << np.uint16(shift)
+    if bits == 3:
+        for word in range(3):
+            packed[:, word] |= (rows[:, 15] >> np.uint16(word) & np.uint16(1)) << np.uint16(15)
     return packed
 
 
-def unpack_three_bits(packed: np.ndarray, layout: SlotLayout) -> np.ndarray:
-    """Undo `pack_three_bits`: uint16 [T, 3, J, L] -> uint16 [padded_elems]."""
+def unpack_rows(packed: np.ndarray, bits: int, layout: SlotLayout) -> np.ndarray:
+    """Undo `pack_rows`: uint16 [T, bits, J, L] -> uint16 [padded_elems]."""
     rows = np.zeros(layout.tile_shape, np.uint16)
-    for k in range(3):
-        for row in range(5):
-            rows[:, 5 * k + row] = packed[:, k] >> np.uint16(3 * row) & np.uint16(7)
-        rows[:, 15] |= packed[:, k] >> np.uint16(15) << np.uint16(k)
+    for row, word, shift in _places(bits):
+        rows[:, row] = packed[:, word] >> np.uint16(shift) & np.uint16(2**bits - 1)
+    if bits == 3:
+        for word in range(3):
+            rows[:, 15] |= packed[:, word] >> np.uint16(15) << np.uint16(word)
     return rows.reshape(-1)
 
 
@@ -158,9 +166,15 @@ def _sample_exponents(words: np.ndarray, run: int, layout: SlotLayout) -> np.nda
     """Biased exponents of the normal numbers among a run's first elements: int64 [any]."""
     start = run * layout.run_elems
     sample = words[start : start + min(SAMPLE_ELEMS, layout.run_elems)].astype(np.int64)
-    largest = 2**layout.exponent_bits - 1
+    largest = layout.num_exponents - 1
     exponents = sample >> layout.mantissa_bits & largest
     return exponents[(exponents > 0) & (exponents < largest)]
+
+
+def _places(bits: int) -> list[tuple[int, int, int]]:
+    """(row, word, shift) of every row that lies whole in one word."""
+    per_word = 16 // bits
+    return [(row, row // per_word, row % per_word * bits) for row in range(per_word * bits)]
 
 
 def _side(
@@ -170,7 +184,7 @@ def _side(
     high = np.zeros(layout.far_capacity, np.uint8)
     position = np.full(layout.far_capacity, layout.padded_elems, "<u4")
     listed = far[: layout.far_capacity]
-    high[: listed.size] = exponent[listed] >> 3
+    high[: listed.size] = exponent[listed] >> layout.code_bits
     position[: listed.size] = listed
     count = np.array([far.size], "<i4")
     parts = [base, high, position, count]
@@ -205,10 +219,9 @@ def _escapes(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.n
 
 
 def near_and_far(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.ndarray]:
-    """Classify relative exponents: near is -7..-1 and 8, far is what is neither near nor 0..7."""
-    num_exponents = 2**layout.exponent_bits
-    near = (exponent == WINDOW_EXPONENTS) | (exponent >= num_exponents - 7)
-    far = (exponent >= WINDOW_EXPONENTS) & ~near
+    """Classify relative exponents: near is 1 - W..-1 and W, far is neither near nor 0..W - 1."""
+    near = (exponent == layout.window) | (exponent > layout.num_exponents - layout.window)
+    far = (exponent >= layout.window) & ~near
     return near, far
 
 
@@ -243,7 +256,7 @@ def _remainder(relative: np.ndarray, layout: SlotLayout) -> Streams:
     if low_bits == 16:
         streams["remainder_low"] = mantissa.astype(np.uint16)
     elif low_bits == 3:
-        streams["remainder_low"] = pack_three_bits(mantissa & 7, layout)
+        streams["remainder_low"] = pack_rows(mantissa & 7, 3, layout)
     return streams
 
 
@@ -257,5 +270,5 @@ def _join(
     if low_bits == 16:
         words |= streams["remainder_low"]
     elif low_bits == 3:
-        words |= unpack_three_bits(streams["remainder_low"], layout)
+        words |= unpack_rows(streams["remainder_low"], 3, layout)
     return words | exponent << layout.mantissa_bits

@@ -23,14 +23,13 @@ from pallas_kernels.format.floats import float_spec
 UNIT_ELEMS = 16
 GROUP_ELEMS = 16 * UNIT_ELEMS
 MAX_RUN_ELEMS = 512
-WINDOW_EXPONENTS = 8  # three bits of code
 MIN_FAR_CAPACITY = 32
 FAR_ENTRY_NBYTES = 5  # one byte of high exponent bits, four of position
 SUPPORTED_DTYPES = ("bfloat16", "float16", "float32")
 
 # How an encoder chooses the base of a run; no decoder depends on it. In 1/1024, so that every
 # backend rounds alike: `ops.exponent_encode.base_choice` derives the figure.
-MEAN_TO_BASE_1024 = 4282
+MEAN_TO_BASE_1024 = {3: 4282, 4: 9 * 1024}  # by code_bits
 SAMPLE_ELEMS = 64  # leading elements of a run
 NUM_LIFTS = 4
 
@@ -51,6 +50,7 @@ class SlotLayout:
         num_elems: elements of the tensor.
         exponent_bits: 8 (bfloat16, float32) or 5 (float16).
         mantissa_bits: 7, 23 or 10.
+        code_bits: 3 or 4; the window is 2**code_bits exponents.
         num_tiles: T.
         run_elems: L, elements that share one base.
         num_slots: C, one-byte positions of near escapes in each group of 256 elements.
@@ -60,6 +60,7 @@ class SlotLayout:
     num_elems: int
     exponent_bits: int
     mantissa_bits: int
+    code_bits: int
     num_tiles: int
     run_elems: int
     num_slots: int
@@ -71,6 +72,7 @@ class SlotLayout:
         dtype: np.dtype,
         num_elems: int,
         *,
+        code_bits: int,
         num_slots: int,
         elems_per_far: int,
         max_run_elems: int = MAX_RUN_ELEMS,
@@ -80,6 +82,7 @@ class SlotLayout:
         Args:
             dtype: bfloat16, float16 or float32.
             num_elems: elements of the tensor, 0 or more.
+            code_bits: 3 or 4.
             num_slots: C.
             elems_per_far: padded elements for each entry of the far list.
             max_run_elems: largest L.
@@ -107,6 +110,7 @@ class SlotLayout:
             num_elems=num_elems,
             exponent_bits=spec.exponent_bits,
             mantissa_bits=spec.mantissa_bits,
+            code_bits=code_bits,
             num_tiles=num_tiles,
             run_elems=run_elems,
             num_slots=num_slots,
@@ -124,6 +128,16 @@ class SlotLayout:
     def word_dtype(self) -> np.dtype:
         """The unsigned integer that carries one element's bits."""
         return np.dtype(np.uint16 if self.word_bits == 16 else np.uint32)
+
+    @property
+    def window(self) -> int:
+        """Consecutive exponents that a code can name: 8 or 16."""
+        return 1 << self.code_bits
+
+    @property
+    def num_exponents(self) -> int:
+        """Values of the exponent field: 256 or 32."""
+        return 1 << self.exponent_bits
 
     @property
     def tile_shape(self) -> tuple[int, int, int, int]:
@@ -154,7 +168,7 @@ class SlotLayout:
             specs["remainder_low"] = (u16, (self.padded_elems,))
         elif self.exponent_bits == 5:
             specs["remainder_low"] = (u16, (tiles, 3, 16, run))
-        specs["code"] = (u16, (tiles, 3, 16, run))
+        specs["code"] = (u16, (tiles, self.code_bits, 16, run))
         specs["slots"] = (u8, (tiles, self.num_slots, run))
         specs["side"] = (u8, (self.side_nbytes,))
         return specs

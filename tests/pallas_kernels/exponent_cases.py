@@ -3,6 +3,8 @@
 import ml_dtypes
 import numpy as np
 
+from pallas_kernels.format.slot_layout import SlotLayout
+
 DTYPES = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "float16": np.dtype(np.float16),
@@ -78,16 +80,16 @@ def all_patterns(dtype: np.dtype) -> np.ndarray:
     return patterns << 16 | np.random.default_rng(1).integers(0, 1 << 16, 1 << 16, dtype=np.uint32)
 
 
-def count_far(words: np.ndarray, base: np.ndarray, dtype: np.dtype, run: int, slots: int) -> int:
+def count_far(words: np.ndarray, base: np.ndarray, dtype: np.dtype, layout: SlotLayout) -> int:
     """How many elements the far list must take, from the words of the specification.
 
     Args:
         words: the bits [num_elems].
         base: uint8, the base of each run in memory order.
         dtype: of the elements.
-        run: L.
-        slots: C.
+        layout: for L, C and the width of the window.
     """
+    run, window = layout.run_elems, 1 << layout.code_bits
     mantissa = int(ml_dtypes.finfo(dtype).nmant)
     width = 8 * dtype.itemsize
     index = np.arange(words.size)
@@ -95,8 +97,8 @@ def count_far(words: np.ndarray, base: np.ndarray, dtype: np.dtype, run: int, sl
     num_exponents = 1 << (width - 1 - mantissa)
     exponent = (shifted % (1 << width)) >> mantissa & (num_exponents - 1)
     signed = np.where(exponent > num_exponents // 2, exponent - num_exponents, exponent)
-    near = ((signed >= -7) & (signed < 0)) | (signed == 8)
-    far = ~near & ((signed < 0) | (signed > 8))
+    near = ((signed > -window) & (signed < 0)) | (signed == window)
+    far = ~near & ((signed < 0) | (signed > window))
     group = index // (256 * run) * run + index % run
     in_group = np.bincount(group[near], minlength=1)
-    return int(far.sum() + np.maximum(in_group - slots, 0).sum())
+    return int(far.sum() + np.maximum(in_group - layout.num_slots, 0).sum())

@@ -10,9 +10,9 @@ from tests.pallas_kernels.exponent_cases import DTYPES, all_patterns, bits_of, c
 dtypes = pytest.mark.parametrize("name", DTYPES)
 
 
-def plan(dtype, n, slots=8, per_far=1024, run=512):
+def plan(dtype, n, slots=8, per_far=1024, run=512, bits=3):
     return SlotLayout.plan(
-        dtype, n, num_slots=slots, elems_per_far=per_far, max_run_elems=run
+        dtype, n, code_bits=bits, num_slots=slots, elems_per_far=per_far, max_run_elems=run
     )
 
 
@@ -28,10 +28,11 @@ def round_trip(words, layout, base=None):
 
 
 @dtypes
-def test_exact_or_flagged_on_hostile_inputs_and_wrong_bases(name):
+@pytest.mark.parametrize("bits", [3, 4])
+def test_exact_or_flagged_on_hostile_inputs_and_wrong_bases(name, bits):
     dtype = DTYPES[name]
     n = 20_011
-    layout = plan(dtype, n)
+    layout = plan(dtype, n, bits=bits)
     num_exact = 0
     for case, words in hostile(dtype, n).items():
         for fixed in (None, 0, 17, 116, 255):
@@ -39,7 +40,7 @@ def test_exact_or_flagged_on_hostile_inputs_and_wrong_bases(name):
             base = None if fixed is None else np.full(shape, fixed, np.uint8)
             num_far, back = round_trip(words, layout, base)
             used = position_slots.choose_base(words, layout) if base is None else base
-            assert num_far == count_far(words, used, dtype, layout.run_elems, 8), (case, fixed)
+            assert num_far == count_far(words, used, dtype, layout), (case, fixed)
             if num_far <= layout.far_capacity:
                 np.testing.assert_array_equal(back, words, err_msg=f"{case}, base {fixed}")
                 num_exact += 1
@@ -93,7 +94,7 @@ def test_a_payload_worked_by_hand():
     # -0.75 is sign, exponent 126, mantissa 0.5: below the base nothing borrows from the sign here,
     # because 0xbf40 - 0x3f80 = 0x7fc0: the sign of w is 0 and its exponent field is 255 = -1.
     assert remainder[16 * 9 + 2] == 0x40
-    code = position_slots.unpack_three_bits(streams["code"], layout)
+    code = position_slots.unpack_rows(streams["code"], 3, layout)
     assert code[[16 * 3 + 2, 16 * 9 + 2, 16 * 1 + 5, 16 * 4]].tolist() == [0, 7, 7, 4]
     _, high, position, num_far = position_slots.split_side(streams["side"], layout)
     assert num_far == 2

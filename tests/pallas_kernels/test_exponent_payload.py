@@ -67,7 +67,11 @@ def test_payload_is_a_pytree_of_its_streams():
     assert len(leaves) == len(payload.streams) == 4
     again = jax.tree.unflatten(treedef, leaves)
     assert isinstance(again, ExponentPayload)
-    assert (again.shape, again.dtype, again.config) == ((6, 7), DTYPES["bfloat16"], ExponentConfig())
+    assert (again.shape, again.dtype, again.config) == (
+        (6, 7),
+        DTYPES["bfloat16"],
+        ExponentConfig(),
+    )
     assert treedef == jax.tree.structure(exponent_encode(jnp.zeros((6, 7), jnp.bfloat16)))
 
 
@@ -105,7 +109,9 @@ def test_wrong_arguments_are_refused():
         exponent_encode([1.0])
     with pytest.raises(ArgumentError, match="config must be an ExponentConfig; got int"):
         exponent_encode(jnp.zeros(3), 8)
-    with pytest.raises(ArgumentError, match="only an ExponentPayload can be decoded; got ArrayImpl"):
+    with pytest.raises(
+        ArgumentError, match="only an ExponentPayload can be decoded; got ArrayImpl"
+    ):
         exponent_decode(jnp.zeros(3))
     with pytest.raises(ArgumentError, match="did you mean 'xla'"):
         exponent_encode(jnp.zeros(3), implementation="xl")

@@ -11,13 +11,16 @@ from pallas_kernels.ops.exponent_decode import reference as decode_reference
 from pallas_kernels.ops.exponent_encode import reference as encode_reference
 from tests.pallas_kernels.exponent_cases import DTYPES, WORDS, all_patterns, bits_of, hostile
 
+BROAD = ExponentConfig(code_bits=4, num_slots=4, elems_per_far=512, max_run_elems=256)
 dtypes = pytest.mark.parametrize("name", DTYPES)
 
 
 def assert_same_leaves(streams, expected, message=""):
     assert sorted(streams) == sorted(expected)
     for name, stream in expected.items():
-        np.testing.assert_array_equal(np.asarray(streams[name]), stream, err_msg=f"{name} {message}")
+        np.testing.assert_array_equal(
+            np.asarray(streams[name]), stream, err_msg=f"{name} {message}"
+        )
 
 
 def bits(x):
@@ -26,10 +29,12 @@ def bits(x):
 
 
 @dtypes
-def test_equal_to_the_oracle_on_hostile_inputs(name):
+@pytest.mark.parametrize("config", [ExponentConfig(), BROAD], ids=["default", "broad"])
+def test_equal_to_the_oracle_on_hostile_inputs(name, config):
     dtype = DTYPES[name]
     n = 70_001
-    encode, decode = jax.jit(exponent_encode), jax.jit(exponent_decode)
+    encode = jax.jit(lambda x: exponent_encode(x, config))
+    decode = jax.jit(exponent_decode)
     num_exact = 0
     for case, words in hostile(dtype, n).items():
         payload = encode(words.view(dtype))
@@ -100,6 +105,7 @@ def test_any_shape(name, shape):
     [
         ExponentConfig(num_slots=2, elems_per_far=16),
         ExponentConfig(num_slots=12, elems_per_far=512, max_run_elems=64),
+        ExponentConfig(code_bits=4, num_slots=2, elems_per_far=16, max_run_elems=128),
         ExponentConfig(num_slots=255, elems_per_far=4096, max_run_elems=8),
     ],
 )

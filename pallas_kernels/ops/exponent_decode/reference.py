@@ -5,6 +5,8 @@ concatenating 5 + 5 + 5 + 1 rows, and all arithmetic is done before the concaten
 note has the measurements).
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,6 @@ from pallas_kernels.format.slot_layout import FAR_ENTRY_NBYTES, SlotLayout
 from pallas_kernels.payload import ExponentPayload
 
 ROW_SHIFT = np.arange(16, dtype=np.uint16)[None, :, None, None]
-CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, :, None, None]
 UNITS = np.arange(16, dtype=np.uint16)[None, None, :, None]
 
 
@@ -39,19 +40,19 @@ def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
         low = low.reshape(layout.tile_shape)
 
     parts = []
-    for k in range(4):
-        rows = slice(5 * k, min(5 * k + 5, 16))
-        top = _top(remainder[:, rows], _three_bits(streams["code"], k), escapes, rows, layout)
+    for rows in _row_parts(layout):
+        code = _unpack_rows(streams["code"], layout.code_bits, rows)
+        top = _top(remainder[:, rows], code, escapes, rows, layout)
         if layout.word_bits == 32:
             word = (top.astype(jnp.uint32) << 16) | low[:, rows].astype(jnp.uint32)
         elif layout.exponent_bits == 5:
-            word = top | _three_bits(low, k)
+            word = top | _unpack_rows(low, 3, rows)
         else:
             word = top
         parts.append(word + place[:, rows])
     words = jnp.concatenate(parts, axis=1).reshape(-1)
     # Adding the bits above the code completes a far exponent; an unused entry adds nothing.
-    add = high.astype(layout.word_dtype) << (layout.mantissa_bits + 3)
+    add = high.astype(layout.word_dtype) << (layout.mantissa_bits + layout.code_bits)
     return words.at[position].add(add, mode="drop")
 
 
@@ -74,12 +75,26 @@ def _slot_masks(slots: Array) -> Array:
     return lax.reduce(bit[:, :, None] & same_unit, np.uint16(0), lax.bitwise_or, (1,))
 
 
-def _three_bits(packed: Array, k: int) -> Array:
-    """Rows 5k..5k+4 of packed three-bit values, row 15 for k = 3: uint16 [T, 5 or 1, J, L]."""
-    if k < 3:
-        return (packed[:, k : k + 1] >> CODE_SHIFT) & np.uint16(7)
-    bits = packed >> 15
-    return bits[:, :1] | bits[:, 1:2] << 1 | bits[:, 2:] << 2
+def _row_parts(layout: SlotLayout) -> list[slice]:
+    """The rows of a unit in parts, each of which lies in one word of every packed stream."""
+    if layout.code_bits == 3:
+        return [slice(0, 5), slice(5, 10), slice(10, 15), slice(15, 16)]
+    if layout.exponent_bits == 5:  # codes of 4 bits beside mantissas of 3
+        cuts = (0, 4, 5, 8, 10, 12, 15, 16)
+        return [slice(a, b) for a, b in itertools.pairwise(cuts)]
+    return [slice(row, row + 4) for row in (0, 4, 8, 12)]
+
+
+def _unpack_rows(packed: Array, bits: int, rows: slice) -> Array:
+    """Some rows of a unit, all in one word: uint16 [T, bits, J, L] -> uint16 [T, rows, J, L]."""
+    per_word = 16 // bits
+    if rows.start < bits * per_word:
+        word = rows.start // per_word
+        first = rows.start - word * per_word
+        shift = np.arange(first, first + rows.stop - rows.start, dtype=np.uint16) * np.uint16(bits)
+        return (packed[:, word : word + 1] >> shift[None, :, None, None]) & np.uint16(2**bits - 1)
+    top_bits = packed >> 15  # row 15 of 3 bits
+    return top_bits[:, :1] | top_bits[:, 1:2] << 1 | top_bits[:, 2:] << 2
 
 
 def _top(byte: Array, code: Array, escapes: Array, rows: slice, layout: SlotLayout) -> Array:
@@ -87,7 +102,7 @@ def _top(byte: Array, code: Array, escapes: Array, rows: slice, layout: SlotLayo
     mantissa = 15 - layout.exponent_bits
     escape = (escapes >> ROW_SHIFT[:, rows]) & np.uint16(1)
     # Just outside the window: code 0 is one window up, every other code one window down.
-    up, down = 8 << mantissa, 0x8000 - (8 << mantissa)
+    up, down = layout.window << mantissa, 0x8000 - (layout.window << mantissa)
     is_zero = (code - np.uint16(1)) >> 15
     step = is_zero * np.uint16((up - down) % 0x10000) + np.uint16(down)
     byte = byte.astype(jnp.uint16)

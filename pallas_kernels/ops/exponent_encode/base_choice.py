@@ -2,7 +2,9 @@
 
 For N(0, sigma**2) the mean biased exponent is log2(sigma) - 1.416 + bias (within 0.0004), and the
 window of 8 that misses fewest elements starts at floor(mean - 4.182). A sample of 64 elements
-knows the mean to a quarter of an exponent, at an eighth of the cost of a full pass.
+knows the mean to a quarter of an exponent, at an eighth of the cost of a full pass. A window of 16
+has room to spare for a normal distribution and starts at floor(mean - 9), in the middle of what a
+wide one needs.
 
 Data with more small values than a normal distribution has (products, GELU, Laplace) pull the mean
 down and leave the window too low. How far is a property of the data, not of the run: the lift, 0 to
@@ -34,8 +36,13 @@ def choose_base(words: Array, layout: SlotLayout) -> Array:
     """
     exponent, regular = _sample(words, layout)
     total, count = _sum_sample(exponent * regular, regular)
-    base = _floor_of_mean(total.astype(jnp.int32)[None], count.astype(jnp.int32)[None])
-    lift = _choose_lift(exponent - base.astype(jnp.uint16)[:, None], regular)
+    base = _floor_of_mean(
+        total.astype(jnp.int32)[None],
+        count.astype(jnp.int32)[None],
+        MEAN_TO_BASE_1024[layout.code_bits],
+    )
+    relative = exponent - base.astype(jnp.uint16)[:, None]
+    lift = _choose_lift(relative, regular, layout.window)
     lifted = jnp.stack([base, jnp.minimum(count, np.uint16(1)).astype(jnp.uint8) * lift])
     # A reduce for an addition, for the reason given in `_floor_of_mean`.
     return lax.reduce(lifted, np.uint8(0), lax.add, (0,)).reshape(layout.num_tiles, 16, 16)
@@ -45,14 +52,14 @@ def _sample(words: Array, layout: SlotLayout) -> tuple[Array, Array]:
     """Biased exponents of each run's first elements and which count: 2 x uint16 [R, S]."""
     runs = words.reshape(layout.num_runs, layout.run_elems)
     sample = runs[:, : min(SAMPLE_ELEMS, layout.run_elems)]
-    largest = 2**layout.exponent_bits - 1
+    largest = layout.num_exponents - 1
     exponent = (sample >> layout.mantissa_bits).astype(jnp.uint16) & np.uint16(largest)
     # 1 for 1..largest-1, without a compare: those are the values whose successor is 2..largest.
     return exponent, _nonzero((exponent + np.uint16(1)) & np.uint16(largest - 1))
 
 
-def _floor_of_mean(total: Array, count: Array) -> Array:
-    """floor(total / count - 4.182), 0 at least and where count is 0: int32 [1, R] -> uint8 [R].
+def _floor_of_mean(total: Array, count: Array, offset_1024: int) -> Array:
+    """floor(total / count - offset), at least 0, and 0 where count is: int32 [1, R] -> uint8 [R].
 
     Counted as the thresholds that the mean has reached, sixteens first. A division would be fused
     into each of the encoder's passes over the elements; XLA does not fuse past a reduce. It must be
@@ -62,7 +69,7 @@ def _floor_of_mean(total: Array, count: Array) -> Array:
 
     def passed(low: Array, step: int) -> Array:
         low = low.astype(jnp.int32)
-        threshold = (low + ordinal * step) * 1024 + MEAN_TO_BASE_1024
+        threshold = (low + ordinal * step) * 1024 + offset_1024
         reached = (threshold * count <= total * 1024) & (count > 0)
         terms = jnp.where(ordinal == 0, low, reached.astype(jnp.int32) * step).astype(jnp.uint8)
         return lax.reduce(terms, np.uint8(0), lax.add, (0,))[None]
@@ -70,9 +77,9 @@ def _floor_of_mean(total: Array, count: Array) -> Array:
     return passed(passed(jnp.zeros_like(count), 16), 1)[0]
 
 
-def _choose_lift(relative: Array, regular: Array) -> Array:
+def _choose_lift(relative: Array, regular: Array, window: int) -> Array:
     """The lift that misses fewest elements, the lowest of equals: uint16 [R, S] -> uint8 []."""
-    outside = np.uint16(0xFFF8)
+    outside = np.uint16(0x10000 - window)
     missed = [_nonzero((relative - np.uint16(d)) & outside) & regular for d in range(NUM_LIFTS)]
     totals = jnp.stack([m.astype(jnp.int32).sum() for m in _sum_sample(*missed)])
     return jnp.argmin(totals).astype(jnp.uint8)

@@ -40,8 +40,8 @@ def list_far(
     word = words.at[element].get(mode="clip") - (
         base.reshape(-1).at[run].get(mode="clip").astype(words.dtype) << layout.mantissa_bits
     )
-    exponent = (word >> layout.mantissa_bits) & (2**layout.exponent_bits - 1)
-    high = jnp.where(used, exponent >> 3, 0).astype(jnp.uint8)
+    exponent = (word >> layout.mantissa_bits) & (layout.num_exponents - 1)
+    high = jnp.where(used, exponent >> layout.code_bits, 0).astype(jnp.uint8)
     position = jnp.where(used, element, layout.padded_elems)
     beyond = jnp.maximum(num_upto[:, 15], slots) - slots
     per_group = lax.reduce(lax.population_count(far), np.uint16(0), lax.add, (1,)) + beyond

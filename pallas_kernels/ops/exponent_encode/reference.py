@@ -21,7 +21,6 @@ from pallas_kernels.ops.exponent_encode.far_list import list_far, select_bit
 from pallas_kernels.payload import ExponentConfig, ExponentPayload
 
 ROW_SHIFT = np.arange(16, dtype=np.uint16)[None, :, None, None]
-CODE_SHIFT = (np.arange(5, dtype=np.uint16) * np.uint16(3))[None, None, :, None, None]
 UPTO = np.triu(np.full((16, 16), 0xFFFF, np.uint16))[None, :, :, None]  # [.., k, j, ..]: k <= j
 
 
@@ -57,7 +56,8 @@ def encode_words(words: Array, base: Array, layout: SlotLayout) -> dict[str, Arr
     top_mantissa = 15 - layout.exponent_bits
 
     streams = _remainder(relative, top, layout)
-    streams["code"] = _pack_three_bits((top >> top_mantissa) & np.uint16(7))
+    code = (top >> top_mantissa) & np.uint16(layout.window - 1)
+    streams["code"] = _pack_rows(code, layout.code_bits)
     near, far = _escape_masks(relative, layout)
     num_upto = _prefix_sum(lax.population_count(near))
     streams["slots"] = _fill_slots(near, num_upto, layout.num_slots)
@@ -89,16 +89,29 @@ def _remainder(relative: Array, top: Array, layout: SlotLayout) -> dict[str, Arr
     if layout.word_bits == 32:
         streams["remainder_low"] = relative.astype(jnp.uint16).reshape(-1)
     elif layout.exponent_bits == 5:
-        streams["remainder_low"] = _pack_three_bits(top & np.uint16(7))
+        streams["remainder_low"] = _pack_rows(top & np.uint16(7), 3)
     return streams
 
 
-def _pack_three_bits(rows: Array) -> Array:
-    """Five rows a word and one bit each of row 15: uint16 [T, I, J, L] -> uint16 [T, 3, J, L]."""
+def _pack_rows(rows: Array, bits: int) -> Array:
+    """Pack rows of 3 bits, five a word and one bit each of row 15, or of 4 bits, four a word.
+
+    Args:
+        rows: uint16 [T, I, J, L], below 2**bits.
+        bits: 3 or 4.
+
+    Returns:
+        uint16 [T, bits, J, L].
+    """
     tiles, _, units, run = rows.shape
-    five = rows[:, :15].reshape(tiles, 3, 5, units, run) << CODE_SHIFT
+    per_word = 16 // bits
+    whole = rows[:, : bits * per_word].reshape(tiles, bits, per_word, units, run)
+    shift = (np.arange(per_word, dtype=np.uint16) * np.uint16(bits))[None, None, :, None, None]
+    packed = lax.reduce(whole << shift, np.uint16(0), lax.bitwise_or, (2,))
+    if bits == 4:
+        return packed
     last = (rows[:, 15:] >> ROW_SHIFT[:, :3]) & np.uint16(1)
-    return lax.reduce(five, np.uint16(0), lax.bitwise_or, (2,)) | last << 15
+    return packed | last << 15
 
 
 def _escape_masks(relative: Array, layout: SlotLayout) -> tuple[Array, Array]:
@@ -109,10 +122,11 @@ def _escape_masks(relative: Array, layout: SlotLayout) -> tuple[Array, Array]:
     """
     word, mantissa, top_bit = layout.word_dtype.type, layout.mantissa_bits, layout.word_bits - 1
     row = ROW_SHIFT.astype(layout.word_dtype)
-    beyond_window = word((1 << top_bit) - (8 << mantissa))  # exponent bits that are 0 in 0..7
-    beyond_near = word((1 << top_bit) - (16 << mantissa))  # and in 0..15
+    window = layout.window
+    beyond_window = word((1 << top_bit) - (window << mantissa))  # exponent bits, 0 in 0..W - 1
+    beyond_near = word((1 << top_bit) - (2 * window << mantissa))  # and in 0..2 W - 1
     escape = ((relative & beyond_window) + beyond_window) >> top_bit << row
-    shifted = relative + word(7 << mantissa)  # near and window, -7..8, become 0..15
+    shifted = relative + word(window - 1 << mantissa)  # near and window become 0..2 W - 1
     far = ((shifted & beyond_near) + beyond_near) >> top_bit << row
     escape, far = lax.reduce(
         (escape, far), (word(0), word(0)), lambda a, b: (a[0] | b[0], a[1] | b[1]), (1,)
