@@ -8,7 +8,7 @@ from tests.reliability.golden import golden_containers
 from tests.reliability.samples import FLOAT_DTYPES
 from tests.reliability.tally import Tally
 
-SMALL_NBYTES_MAX = 8192
+SMALL_NBYTES_MAX = 6000
 
 
 @dataclass(frozen=True)

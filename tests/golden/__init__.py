@@ -1,0 +1,1 @@
+"""Golden files, good and bad, and the script that adds to them."""
