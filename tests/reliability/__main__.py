@@ -17,7 +17,11 @@ _PACKAGES = ("jax", "numpy", "ml_dtypes", "xxhash", "safetensors")
 def main() -> int:
     """Attack, print and write; exit code 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.reliability", description=__doc__)
-    parser.add_argument("--long", action="store_true", help="the counts for the record: hours")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="the counts for the record, about an hour; writes the report",
+    )
     parser.add_argument("--share", type=float, default=1.0, help="of the counts, such as 0.1")
     parser.add_argument("--write", action="store_true", help=f"write {REPORT.name}")
     options = parser.parse_args()
@@ -29,7 +33,7 @@ def main() -> int:
         print(_line(row, tally), flush=True)
         for wrong in tally.wrong[:5]:
             print(f"    {wrong}")
-    if options.write:
+    if options.long or options.write:
         REPORT.write_text(report(tallies), encoding="utf-8")
     return int(any(tally.wrong for _, tally in tallies))
 

@@ -53,13 +53,9 @@ class Compress(TalkOptions):
         if self.dry_run:
             with talk.progress("estimating", tensors.nbytes) as advance:
                 return estimate(target, tensors, on_tensor=lambda source: advance(source.nbytes))
-        with talk.progress("compressing", tensors.nbytes) as advance:
-            return compress_file(
-                tensors,
-                target,
-                verified=not self.no_verify,
-                on_tensor=lambda source: advance(source.nbytes),
-            )
+        num_passes = 1 if self.no_verify else 2
+        with talk.progress("compressing", num_passes * tensors.nbytes) as advance:
+            return compress_file(tensors, target, verified=not self.no_verify, on_bytes=advance)
 
     def _summary(self, summary: FileSummary, time_s: float) -> str:
         sizes = (

@@ -35,7 +35,7 @@ class Decompress(TalkOptions):
         if not self.dry_run:
             require_free(target, force=self.force)
             with talk.progress("decompressing", summary.raw_nbytes) as advance:
-                decompress_file(self.source, target, on_tensor=advance)
+                decompress_file(self.source, target, on_bytes=advance)
         talk.data({"dry_run": self.dry_run, "target": str(target)} | summary.to_json())
         done = "Would decompress" if self.dry_run else "Decompressed"
         talk.summary(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def compress_file(
     target: str | os.PathLike[str],
     *,
     verified: bool = True,
-    on_tensor: Callable[[TensorSource], None] | None = None,
+    on_bytes: Callable[[int], None] | None = None,
 ) -> FileSummary:
     """Compress the tensors of a file into a container; never more than one in memory.
 
@@ -84,15 +85,17 @@ def compress_file(
         tensors: from `open_tensors`.
         target: where the container shall be.
         verified: read the container again, and decompress it, before it takes its place.
-        on_tensor: called after each tensor.
+        on_bytes: called after each tensor with its uncompressed bytes, once when it is written and
+            again when it is verified.
     """
+    done = on_bytes or _ignore
     return save_sources(
         target,
         tensors.sources,
         metadata=tensors.metadata,
         origin=tensors.origin,
-        on_tensor=on_tensor,
-        check=_verify_only if verified else None,
+        on_tensor=lambda source: done(source.nbytes),
+        check=partial(_verify_only, on_bytes=done) if verified else None,
     )
 
 
@@ -100,7 +103,7 @@ def decompress_file(
     path: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    on_tensor: Callable[[int], None] | None = None,
+    on_bytes: Callable[[int], None] | None = None,
 ) -> FileSummary:
     """Write the tensors of a container as `.safetensors` or `.npz`, by the suffix of `target`.
 
@@ -109,7 +112,7 @@ def decompress_file(
     Args:
         path: the container.
         target: where the file shall be; it appears whole or not at all.
-        on_tensor: called after each tensor with its bytes.
+        on_bytes: called after each tensor with its bytes.
 
     Returns:
         The summary of the container.
@@ -122,13 +125,13 @@ def decompress_file(
     with Container.open(path, verify="always") as container:
         write = _write_safetensors if suffix == ".safetensors" else _write_npz
         with AtomicFile(target) as file:
-            write(container, file, on_tensor or _ignore)
+            write(container, file, on_bytes or _ignore)
             file.commit()
         return summarize(path, container.index, file_nbytes=container.header.file_nbytes)
 
 
 def _write_safetensors(
-    container: Container, file: AtomicFile, on_tensor: Callable[[int], None]
+    container: Container, file: AtomicFile, on_bytes: Callable[[int], None]
 ) -> None:
     header = _safetensors_header(container.index)
     prefix = safetensors_prefix(header)
@@ -137,7 +140,7 @@ def _write_safetensors(
     for place in sorted(header.places, key=lambda place: (place.begin, place.end)):
         x = read_original(container, place.name)
         file.write(x.reshape(-1).view(np.uint8).data)
-        on_tensor(x.nbytes)
+        on_bytes(x.nbytes)
 
 
 def _safetensors_header(index: Index) -> SafetensorsHeader:
@@ -153,7 +156,7 @@ def _safetensors_header(index: Index) -> SafetensorsHeader:
     return header
 
 
-def _write_npz(container: Container, file: AtomicFile, on_tensor: Callable[[int], None]) -> None:
+def _write_npz(container: Container, file: AtomicFile, on_bytes: Callable[[int], None]) -> None:
     index = container.index
     for name in index.stored_names:
         require_npz_dtype(name, index.entry(name).dtype)
@@ -162,7 +165,7 @@ def _write_npz(container: Container, file: AtomicFile, on_tensor: Callable[[int]
         for name in index.stored_names:
             x = read_original(container, name)
             writer.add(name, x)
-            on_tensor(x.nbytes)
+            on_bytes(x.nbytes)
 
 
 def _container_source(container: Container, name: str) -> TensorSource:
@@ -186,8 +189,8 @@ def _suffix(path: str | os.PathLike[str], known: tuple[str, ...]) -> str:
     )
 
 
-def _verify_only(path: Path) -> None:
-    verify(path)
+def _verify_only(path: Path, on_bytes: Callable[[int], None]) -> None:
+    verify(path, on_tensor=lambda entry: on_bytes(entry.raw_nbytes))
 
 
 def _ignore(nbytes: int) -> None:
