@@ -5,18 +5,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pallas_kernels.format import TILE_ELEMS, TILE_LANES, TILE_ROWS, num_tiles
+from pallas_kernels.format import TILE_ELEMS, TILE_LANES, TILE_ROWS
 
 _BLOCK = 16
 _UP_TO = np.triu(np.ones((_BLOCK, _BLOCK), np.int32))  # [k, j]: k <= j
 
 
 def to_tiles(flat: jax.Array, filler: jax.Array | int = 0) -> jax.Array:
-    """[n] as [T, 16, 256], the rest of the last tile `filler`."""
-    missing = num_tiles(flat.size) * TILE_ELEMS - flat.size
-    if missing:
-        flat = lax.pad(flat, jnp.asarray(filler, flat.dtype), ((0, missing, 0),))
-    return flat.reshape(-1, TILE_ROWS, TILE_LANES)
+    """[n] as [T, 16, 256], the rest of the last tile `filler`.
+
+    Whole tiles and the last one are put together as tiles: padding the flat array would make XLA on
+    CPU ask for every element whether it is one, at twice the time.
+    """
+    rest = flat.size % TILE_ELEMS
+    whole = lax.slice(flat, (0,), (flat.size - rest,)).reshape(-1, TILE_ROWS, TILE_LANES)
+    if not rest:
+        return whole
+    last = lax.slice(flat, (flat.size - rest,), (flat.size,))
+    last = lax.pad(last, jnp.asarray(filler, flat.dtype), ((0, TILE_ELEMS - rest, 0),))
+    return jnp.concatenate([whole, last.reshape(1, TILE_ROWS, TILE_LANES)])
 
 
 def prefix_sum(x: jax.Array) -> jax.Array:

@@ -98,8 +98,7 @@ def _dense(bits: jax.Array, spec: FloatSpec) -> tuple[Streams, jax.Array, jax.Ar
     """The streams that hold something of every element, and what the lists need.
 
     Args:
-        bits: unsigned [n].
-        zeros.
+        bits: unsigned [n], n > 0.
         spec: the float.
 
     Returns:
@@ -109,19 +108,44 @@ def _dense(bits: jax.Array, spec: FloatSpec) -> tuple[Streams, jax.Array, jax.Ar
     """
     base = _choose_base(bits, spec)
     filler = base.astype(bits.dtype) << spec.mantissa_bits
-    tiles = to_tiles(bits, filler)
+    streams, mask = _pack_tiles(to_tiles(bits, filler), base, spec)
+    streams |= {"exponents": base.astype(jnp.uint8)[None], **_byte_planes(bits, spec)}
+    return streams, mask, jnp.sum(lax.population_count(mask).astype(jnp.int32), axis=1)
+
+
+def _pack_tiles(tiles: jax.Array, base: jax.Array, spec: FloatSpec) -> tuple[Streams, jax.Array]:
+    """The streams that hold something of every tile, and the mask of `_dense`."""
     relative = (tiles >> spec.mantissa_bits).astype(jnp.uint16) - base.astype(jnp.uint16)
     relative &= np.uint16(spec.num_exponents - 1)
     # 1 where any bit above the code is set: the carry out of adding the mask, no compare.
     high_mask = np.uint16(spec.num_exponents // WINDOW_SIZE - 1)
     escape = ((relative >> 3) + high_mask) >> np.uint16(spec.exponent_bits - 3)
     codes, mask = _pack_rows((relative & 7) & (escape - np.uint16(1)), escape)
-    streams = {
-        "exponents": base.astype(jnp.uint8)[None],
-        "codes": codes,
-        **_pack_remainder(bits, tiles, spec),
-    }
-    return streams, mask, jnp.sum(lax.population_count(mask).astype(jnp.int32), axis=1)
+    streams = {"codes": codes}
+    sign = tiles >> (spec.width_bits - 1)
+    match spec.remainder_bits:
+        case 11:
+            streams["remainder_low"] = _pack_three_bits(tiles & 7)
+        case 4:
+            rows = sign << 3 | tiles & 7
+            streams["remainder"] = rows[:, :8] | rows[:, 8:] << 4
+        case 3:
+            streams["remainder"] = _pack_three_bits((sign << 2 | tiles & 3).astype(jnp.uint16))
+    return streams, mask
+
+
+def _byte_planes(bits: jax.Array, spec: FloatSpec) -> Streams:
+    """The remainder streams that are whole bytes of an element, [n]."""
+    match spec.remainder_bits:
+        case 24:
+            high = (bits >> 24) & 0x80 | (bits >> 16) & 0x7F
+            low = bits.astype(jnp.uint16)
+            return {"remainder": high.astype(jnp.uint8), "remainder_low": low}
+        case 11:
+            return {"remainder": ((bits >> 8) & 0x80 | (bits >> 3) & 0x7F).astype(jnp.uint8)}
+        case 8:
+            return {"remainder": ((bits >> 8) & 0x80 | bits & 0x7F).astype(jnp.uint8)}
+    return {}
 
 
 def _lists(
@@ -270,33 +294,6 @@ def _pack_three_bits(rows: jax.Array) -> jax.Array:
     words = rows[:, :15].reshape(-1, 3, 5, TILE_LANES) << _FIVE
     words = lax.reduce(words, np.uint16(0), lax.bitwise_or, (2,))
     return words | (((rows[:, 15:] >> _THREE) & 1) << 15)
-
-
-def _pack_remainder(bits: jax.Array, tiles: jax.Array, spec: FloatSpec) -> Streams:
-    """The remainder streams of `codecs.triple_bitmap`."""
-    sign_bit = spec.width_bits - 1
-    match spec.remainder_bits:
-        case 24:
-            high = (bits >> 24) & 0x80 | (bits >> 16) & 0x7F
-            return {
-                "remainder": high.astype(jnp.uint8),
-                "remainder_low": bits.astype(jnp.uint16),
-            }
-        case 11:
-            high = (bits >> 8) & 0x80 | (bits >> 3) & 0x7F
-            return {
-                "remainder": high.astype(jnp.uint8),
-                "remainder_low": _pack_three_bits(tiles & 7),
-            }
-        case 8:
-            return {"remainder": ((bits >> 8) & 0x80 | bits & 0x7F).astype(jnp.uint8)}
-        case 4:
-            rows = (tiles >> sign_bit) << 3 | tiles & 7
-            return {"remainder": rows[:, :8] | rows[:, 8:] << 4}
-        case 3:
-            rows = (tiles >> sign_bit) << 2 | tiles & 3
-            return {"remainder": _pack_three_bits(rows.astype(jnp.uint16))}
-    raise AssertionError(f"no packing for {spec.remainder_bits} remainder bits")
 
 
 def _bits(x: jax.Array, spec: FloatSpec) -> jax.Array:
