@@ -38,7 +38,7 @@ def line_up(expert_idx: Int[Array, "T k"], *, num_experts: int) -> Queues:
     """
     flat = expert_idx.reshape(-1)
     experts = jnp.arange(num_experts, dtype=jnp.int32)
-    counts = jnp.sum(flat[:, None] == experts, axis=0, dtype=jnp.int32)
+    counts = jnp.sum(flat[:, None] == experts[None], axis=0, dtype=jnp.int32)
     offsets = jnp.cumsum(counts, dtype=jnp.int32) - counts
     order = jnp.argsort(flat, stable=True).astype(jnp.int32)
     ranks = (

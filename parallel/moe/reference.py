@@ -29,7 +29,8 @@ def mixture(
         float32 [T, D].
     """
     num_tokens, num_experts = routing.probs.shape
-    seen = jnp.broadcast_to(tokens.astype(wire_dtype), (num_experts, *tokens.shape))
+    # Cast after the broadcast: gradients of a token's choices then add up in the tokens' dtype.
+    seen = jnp.broadcast_to(tokens[None], (num_experts, *tokens.shape)).astype(wire_dtype)
     made = experts(params, seen).astype(wire_dtype).astype(jnp.float32)
     total = jnp.zeros((num_tokens, made.shape[-1]), jnp.float32)
     for choice in range(routing.expert_idx.shape[1]):

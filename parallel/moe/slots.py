@@ -97,7 +97,7 @@ gather_back.defvjp(_gather_back_fwd, _gather_back_bwd)
 def _fill(rows: jax.Array, handle: Handle, capacity: int, row_of) -> jax.Array:
     """Put row `row_of(assignment)` into every slot of the round: [E, C, D]."""
     queues = handle.queues
-    place = handle.start + jnp.arange(capacity, dtype=jnp.int32)
+    place = handle.start + jnp.arange(capacity, dtype=jnp.int32)[None]
     taken = place < queues.counts[:, None]
     last = queues.order.size - 1
     assignment = queues.order[jnp.minimum(queues.offsets[:, None] + place, last)]

@@ -99,7 +99,7 @@ def grouped_attention(
     rows = rows.reshape(batch, num_kv_heads, group * length, dim)
     scores = jnp.einsum("bkqd,bskd->bkqs", rows, key, preferred_element_type=jnp.float32)
     scores = scores.reshape(batch, num_kv_heads, group, length, length) * dim**-0.5
-    past = jnp.tri(length, dtype=bool)
+    past = jnp.tri(length, dtype=bool)[None, None, None]
     weights = jax.nn.softmax(jnp.where(past, scores, -jnp.inf), axis=-1).astype(value.dtype)
     weights = weights.reshape(batch, num_kv_heads, group * length, length)
     seen = jnp.einsum("bkqs,bskd->bkqd", weights, value)

@@ -25,7 +25,8 @@ def rotary(x: Float[Array, "*B L H D"], *, theta: float = 10_000.0) -> Float[Arr
     if dim % 2:
         raise ArgumentError("rotary embedding needs an even head dimension", got=dim)
     rates = theta ** (-2.0 * jnp.arange(dim // 2, dtype=jnp.float32) / dim)
-    angles = jnp.arange(length, dtype=jnp.float32)[:, None, None] * rates
+    positions = jnp.arange(length, dtype=jnp.float32)
+    angles = jnp.expand_dims(jnp.outer(positions, rates)[:, None], range(x.ndim - 3))
     low, high = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     rotated = jnp.concatenate([low * cos - high * sin, high * cos + low * sin], axis=-1)
