@@ -31,7 +31,8 @@ from parallel.wire import (
 )
 
 # Up to so many bytes a psum gathers the operands and adds them, which waits once; beyond, it
-# adds parts and gathers those, which waits twice but sends P / 2 times less.
+# adds parts and gathers those, which waits twice and sends P / 2 times less: for two ranks, the
+# same. Either way the bits are those of the definition.
 GATHER_AND_SUM_NBYTES = 1 << 14
 
 
@@ -90,7 +91,7 @@ def reduce_scatter(parts: jax.Array, call: Call) -> jax.Array:
 
 def reduce(x: jax.Array, call: Call) -> jax.Array:
     """Sum `x` over all ranks; the result is typed as equal on all of them."""
-    if x.nbytes <= GATHER_AND_SUM_NBYTES:
+    if x.nbytes <= GATHER_AND_SUM_NBYTES or call.num_ranks <= 2:
         return rank_sum(gather(x, call, to="invarying"))
     part_elems = -(-x.size // call.num_ranks)
     flat = jnp.pad(to_wire(x).reshape(-1), (0, call.num_ranks * part_elems - x.size))
