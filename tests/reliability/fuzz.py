@@ -21,7 +21,7 @@ from tests.reliability.mutations import mutate
 from tests.reliability.samples import coded_sample, dump, forge, raw_sample, split_container
 from tests.reliability.tally import Tally, read_contents
 from zipjax.array import decompress
-from zipjax.files.convert import open_tensors
+from zipjax.files.tensor_file import open_tensors
 
 _NUMBERS = (0, 1, -1, 2, 63, 64, 65, 4096, 1 << 31, 1 << 32, 1 << 62, 1 << 63, 1 << 64, 0.5, True)
 _TEXTS = (

@@ -17,7 +17,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 import zipjax
-from zipjax.files.convert import open_tensors
+from zipjax.files.tensor_file import open_tensors
 
 folder = Path(sys.argv[1])
 events = []

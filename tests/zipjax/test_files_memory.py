@@ -16,7 +16,8 @@ _SCRIPT = """
 import sys
 import numpy as np
 from tests.reliability.memory import _peak, _reset_peak
-from zipjax.files.convert import compress_file, decompress_file, open_tensors
+from zipjax.files.convert import compress_file, decompress_file
+from zipjax.files.tensor_file import open_tensors
 from zipjax.files.saving import save_sources
 from zipjax.files.tensor_source import TensorSource
 

@@ -9,8 +9,9 @@ import pytest
 
 import zipjax
 from zipjax import ArgumentError, FormatError, UnsupportedError
-from zipjax.files.convert import compress_file, decompress_file, open_tensors
+from zipjax.files.convert import compress_file, decompress_file
 from zipjax.files.npz_file import open_npz
+from zipjax.files.tensor_file import open_tensors
 
 TREE = {
     "b": np.arange(6, dtype=np.float32).reshape(2, 3),

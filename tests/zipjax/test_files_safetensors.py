@@ -10,8 +10,9 @@ from safetensors.numpy import load_file, save_file
 
 import zipjax
 from zipjax import ArgumentError, FormatError
-from zipjax.files.convert import compress_file, decompress_file, open_tensors
+from zipjax.files.convert import compress_file, decompress_file
 from zipjax.files.safetensors_file import open_safetensors
+from zipjax.files.tensor_file import open_tensors
 
 TREE = {
     "b": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -78,6 +78,9 @@ def test_the_original_is_compared_byte_by_byte(path):
         "'c' is int64[1000], in the original int32[1000]",
         "'new' is only in the original",
     )
+    np.savez(path.with_suffix(".npz"), **TREE)
+    assert zipjax.verify(path, against=path.with_suffix(".npz")).ok
+    assert zipjax.verify(path, against=path).ok
     assert len(zipjax.verify(path, against=[]).differences) == len(TREE)
 
 

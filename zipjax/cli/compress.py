@@ -12,9 +12,10 @@ from zipjax.cli.options import TalkOptions
 from zipjax.cli.tables import tensor_table
 from zipjax.cli.talk import Talk, nbytes_text
 from zipjax.cli.targets import OptionalTarget, require_free
-from zipjax.files.convert import CONTAINER_SUFFIX, TensorFile, compress_file, open_tensors
+from zipjax.files.convert import compress_file
 from zipjax.files.estimate import estimate
 from zipjax.files.summary import FileSummary
+from zipjax.files.tensor_file import CONTAINER_SUFFIX, TensorFile, open_tensors
 
 
 @dataclass(frozen=True, kw_only=True)

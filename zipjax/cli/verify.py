@@ -9,7 +9,6 @@ import tyro
 from zipjax.cli.options import TalkOptions
 from zipjax.cli.talk import Talk, nbytes_text
 from zipjax.files import inspect, verify
-from zipjax.files.convert import open_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +26,9 @@ class Verify(TalkOptions):
     def run(self) -> bool:
         """Verify and say so."""
         talk, start_s = Talk(self), time.perf_counter()
-        originals = None if self.against is None else open_tensors(self.against).sources
         with talk.progress("verifying", inspect(self.source).raw_nbytes) as advance:
             result = verify(
-                self.source, against=originals, on_tensor=lambda entry: advance(entry.raw_nbytes)
+                self.source, against=self.against, on_tensor=lambda entry: advance(entry.raw_nbytes)
             )
         talk.data({"ok": result.ok, "differences": result.differences} | result.summary.to_json())
         for difference in result.differences:

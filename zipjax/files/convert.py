@@ -1,75 +1,27 @@
 """Whole files: `.safetensors` and `.npz` into containers and back."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from pallas_kernels import ArgumentError, FormatError
-from zipjax.array import decompress
+from pallas_kernels import FormatError
 from zipjax.files.atomic import AtomicFile
 from zipjax.files.container import Container
-from zipjax.files.index import Index, Origin
-from zipjax.files.npz_file import NpzWriter, open_npz, require_npz_dtype
+from zipjax.files.index import Index
+from zipjax.files.npz_file import NpzWriter, require_npz_dtype
 from zipjax.files.safetensors_file import (
     SafetensorsHeader,
     new_safetensors_header,
-    open_safetensors,
     parse_safetensors_header,
     safetensors_prefix,
 )
 from zipjax.files.saving import save_sources
 from zipjax.files.summary import FileSummary, summarize
-from zipjax.files.tensor_source import TensorSource
+from zipjax.files.tensor_file import FOREIGN_SUFFIXES, TensorFile, known_suffix
 from zipjax.files.verification import read_original, verify
-from zipjax.files.wording import did_you_mean
-
-FOREIGN_SUFFIXES = (".safetensors", ".npz")
-CONTAINER_SUFFIX = ".zipj"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TensorFile:
-    """A file of tensors that are read one by one.
-
-    Attributes:
-        sources: its tensors.
-        metadata: its texts.
-        origin: what is needed to write the very same file again, if anything.
-    """
-
-    sources: tuple[TensorSource, ...]
-    metadata: Mapping[str, str]
-    origin: Origin | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors."""
-        return sum(source.nbytes for source in self.sources)
-
-
-def open_tensors(path: str | os.PathLike[str]) -> TensorFile:
-    """Open a `.safetensors`, `.npz` or `.zipj` file by its suffix.
-
-    Raises:
-        ArgumentError: another suffix.
-        FormatError: the file is not what its suffix says.
-        OSError: it cannot be read.
-    """
-    match _suffix(path, (*FOREIGN_SUFFIXES, CONTAINER_SUFFIX)):
-        case ".safetensors":
-            header, sources = open_safetensors(path)
-            origin = Origin(kind="safetensors", header=header.text)
-            return TensorFile(sources=tuple(sources), metadata=header.metadata, origin=origin)
-        case ".npz":
-            return TensorFile(sources=tuple(open_npz(path)), metadata={})
-    container = Container.open(path)
-    index = container.index
-    sources = [_container_source(container, name) for name in index.stored_names]
-    return TensorFile(sources=tuple(sources), metadata=index.metadata, origin=index.origin)
 
 
 def compress_file(
@@ -121,7 +73,7 @@ def decompress_file(
         ArgumentError: a suffix that is not known, or a dtype that it cannot hold.
         FormatError: the container is damaged; nothing is written.
     """
-    suffix = _suffix(target, FOREIGN_SUFFIXES)
+    suffix = known_suffix(target, FOREIGN_SUFFIXES)
     with Container.open(path, verify="always") as container:
         write = _write_safetensors if suffix == ".safetensors" else _write_npz
         with AtomicFile(target) as file:
@@ -166,27 +118,6 @@ def _write_npz(container: Container, file: AtomicFile, on_bytes: Callable[[int],
             x = read_original(container, name)
             writer.add(name, x)
             on_bytes(x.nbytes)
-
-
-def _container_source(container: Container, name: str) -> TensorSource:
-    entry = container.entry(name)
-    return TensorSource(
-        name=name,
-        dtype=entry.dtype,
-        shape=entry.shape,
-        read=lambda: np.asarray(decompress(container.compressed(name))),
-    )
-
-
-def _suffix(path: str | os.PathLike[str], known: tuple[str, ...]) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix in known:
-        return suffix
-    raise ArgumentError(
-        f"the file's name must end in {' or '.join(known)}",
-        got=f"{os.fspath(path)!r}",
-        fix=did_you_mean(suffix, known),
-    )
 
 
 def _verify_only(path: Path, on_bytes: Callable[[int], None]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from zipjax.array import compress, decompress
-from zipjax.files.convert import TensorFile
 from zipjax.files.spec import HEADER_NBYTES, padded_nbytes
 from zipjax.files.summary import FileSummary, TensorSummary
+from zipjax.files.tensor_file import TensorFile
 from zipjax.files.tensor_source import TensorSource
 
 SAMPLE_ELEMS = 1 << 16

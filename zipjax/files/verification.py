@@ -1,7 +1,7 @@
 """Compare a whole container with its checksums, its digests and, if wanted, its original."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from zipjax.files.checksum import tensor_bytes, tensor_digest
 from zipjax.files.container import Container
 from zipjax.files.index import TensorEntry
 from zipjax.files.summary import FileSummary, summarize
+from zipjax.files.tensor_file import open_tensors
 from zipjax.files.tensor_source import TensorSource
 from zipjax.files.wording import shown
 
@@ -37,14 +38,15 @@ class Verification:
 def verify(
     path: str | os.PathLike[str],
     *,
-    against: Iterable[TensorSource] | None = None,
+    against: str | os.PathLike[str] | Iterable[TensorSource] | None = None,
     on_tensor: Callable[[TensorEntry], None] | None = None,
 ) -> Verification:
     """Check every chunk's checksum, decompress every tensor and compare it with its digest.
 
     Args:
         path: a container file.
-        against: the original tensors, to be compared byte by byte; None for none.
+        against: the original, to be compared byte by byte: the path of a .safetensors, .npz or
+            .zipj file, or tensors.
         on_tensor: called after each stored tensor.
 
     Returns:
@@ -55,6 +57,7 @@ def verify(
         FormatError: the file is foreign, truncated or of another version.
         OSError: the file cannot be read.
     """
+    originals = _originals(against)  # Opened first: a mistyped path shall not cost a whole read.
     with Container.open(path, verify="always") as container:
         damaged = {}
         for name, entry in container.index.entries.items():
@@ -67,7 +70,7 @@ def verify(
         if damaged:
             raise _damage(damaged, len(container.index.entries))
         summary = summarize(path, container.index, file_nbytes=container.header.file_nbytes)
-        differences = () if against is None else tuple(_differences(container, against))
+        differences = () if originals is None else tuple(_differences(container, originals))
         return Verification(summary=summary, differences=differences)
 
 
@@ -99,8 +102,17 @@ def _damage(damaged: dict[str, FormatError], num_tensors: int) -> FormatError:
     )
 
 
-def _differences(container: Container, against: Iterable[TensorSource]) -> Iterable[str]:
-    originals = list(against)
+def _originals(
+    against: str | os.PathLike[str] | Iterable[TensorSource] | None,
+) -> Sequence[TensorSource] | None:
+    if against is None:
+        return None
+    if isinstance(against, str | os.PathLike):
+        return open_tensors(against).sources
+    return list(against)
+
+
+def _differences(container: Container, originals: Sequence[TensorSource]) -> Iterator[str]:
     names = {source.name for source in originals}
     for name in container.index.stored_names:
         if name not in names:
