@@ -1,12 +1,14 @@
 """One of two processes that sum and gather large buffers over and over, and check every bit.
 
-    python -m tests.parallel.two_ranks PORT RANK CODEC
+    python -m tests.parallel.two_ranks PORT RANK CODEC [SECONDS_LATE]
 
 Each process makes both ranks' data from seeds, so that what it expects has been through no
 collective. Every other repeat has all signs changed, which a stale buffer would not survive.
+With SECONDS_LATE, rank 1 arrives so late at a second repeat, which is then the last.
 """
 
 import sys
+import time
 
 import jax
 import numpy as np
@@ -19,21 +21,23 @@ NUM_REPEATS = 60
 PART_ELEMS = 4 << 20  # 32 MiB of float32 a rank, in two parts
 
 
-def main(port: str, rank: str, codec: str) -> None:
+def main(port: str, rank: str, codec: str, seconds_late: str = "0") -> None:
     jax.config.update("jax_num_cpu_devices", 1)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(rank))
-    check_repeats(int(rank), None if codec == "raw" else codec)
+    check_repeats(int(rank), None if codec == "raw" else codec, float(seconds_late))
     jax.distributed.shutdown()
 
 
-def check_repeats(rank: int, codec) -> None:
+def check_repeats(rank: int, codec, seconds_late: float) -> None:
     mesh = parallel.make_mesh({"ranks": 2})
     # [rank, part, element]; a part is what is gathered, and what a sum leaves on a rank.
     whole, parts = make(0, 2), make(1, 1)
     want = (whole[0] + whole[1])[rank], parts.reshape(2, PART_ELEMS)
     program = both_ways(mesh, codec)
-    for repeat in range(NUM_REPEATS):
+    for repeat in range(2 if seconds_late else NUM_REPEATS):
+        if rank == 1 and repeat == 1:
+            time.sleep(seconds_late)
         sign = np.float32(-1 if repeat % 2 else 1)
         args = (globally(mesh, sign * whole[rank]), globally(mesh, sign * parts[rank]))
         for name, result in zip(("sum", "gathered"), program(*args), strict=True):
