@@ -1,6 +1,7 @@
 """A file that appears whole or not at all."""
 
 import os
+import pickle
 import stat
 
 import numpy as np
@@ -79,6 +80,12 @@ def test_a_missing_folder_is_explained(tmp_path):
     with pytest.raises(DiskError, match="make the folder first") as error:
         zipjax.save(tmp_path / "nowhere" / "a.zipj", {"x": np.arange(3)})
     assert "nowhere/a.zipj" in str(error.value)
+
+
+def test_errors_cross_processes():
+    error = DiskError("cannot write a", got="1 byte", fix="free some", errno=28)
+    back = pickle.loads(pickle.dumps(error))
+    assert (str(back), back.errno) == (str(error), 28) and isinstance(back, OSError)
 
 
 class FullDisk(Disk):

@@ -28,12 +28,20 @@ class DiskError(ZipError, OSError):
         super().__init__(what, got=got, fix=fix)
         self.errno = errno
 
+    def __reduce__(self):
+        return (_rebuild, (self.what, self.got, self.fix, self.errno))
+
     @classmethod
     def of(cls, error: OSError, what: str, *, got: object = "") -> "DiskError":
         """The error that says what was being done when the system raised `error`."""
         reason = error.strerror or type(error).__name__
         fix = _FIXES.get(error.errno or 0, "")
         return cls(f"{what}: {reason}", got=got, fix=fix, errno=error.errno)
+
+
+def _rebuild(what: str, got: str, fix: str, number: int | None) -> DiskError:
+    """Unpickle in another process, where keyword-only arguments would be lost."""
+    return DiskError(what, got=got, fix=fix, errno=number)
 
 
 class Disk:
