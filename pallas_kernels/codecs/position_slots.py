@@ -4,12 +4,14 @@ The code, in words (`docs/wire-format.md` is normative, `format.slot_layout` has
 
     word     w = u - base * 2**mantissa_bits, modulo the word: a bijection of the bits u of a float,
              so -0, NaN, infinities and a wrong base need no case of their own
+             (with codes of 4 bits, the exponents 0 and base change places in u first, so that
+             zero is in every window)
     code     the low 3 (or 4) bits of w's exponent field; the others are 0 inside the window of
              W = 8 (or 16) exponents
     near     relative exponents 1 - W..-1 and W, just outside: the code alone tells which one it
              is, so a *slot* only has to say where it is
     far      every other exponent; far elements, and near ones that found no slot in their group,
-             are listed with their position and the exponent bits above the code
+             are listed with their position and relative exponent
 
 A payload holds any input whose list fits; `num_far` says whether it did.
 """
@@ -51,7 +53,8 @@ def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
             base[run] = max(0, scaled // (1024 * exponents.size))
             for lift in range(NUM_LIFTS):
                 place = exponents - base[run] - lift
-                misses[lift] += np.count_nonzero((place < 0) | (place >= layout.window))
+                outside = (place < layout.lowest_code) | (place >= layout.window)
+                misses[lift] += np.count_nonzero(outside)
     lift = misses.argmin()
     base += np.array([lift if exponents.size else 0 for exponents in samples], np.uint8)
     return base.reshape(layout.num_tiles, 16, 16)
@@ -70,7 +73,8 @@ def encode(words: np.ndarray, layout: SlotLayout, base: np.ndarray | None = None
     """
     base = choose_base(words, layout) if base is None else base
     relative = np.zeros(layout.padded_elems, layout.word_dtype)  # padding is w = 0
-    relative[: layout.num_elems] = words - _base_words(base, layout)[: layout.num_elems]
+    place = _base_words(base, layout)[: layout.num_elems]
+    relative[: layout.num_elems] = _exchange_zero(words, place, layout) - place
     exponent = relative >> layout.mantissa_bits & layout.num_exponents - 1
 
     streams = _remainder(relative, layout)
@@ -97,12 +101,13 @@ def decode(streams: Mapping[str, np.ndarray], layout: SlotLayout) -> np.ndarray:
     below = layout.num_exponents - layout.window + code
     exponent[position] = np.where(code == 0, layout.window, below)
 
-    base, high, position, _ = split_side(streams["side"], layout)
+    base, listed, position, _ = split_side(streams["side"], layout)
     used = position < layout.padded_elems
-    exponent[position[used]] |= high[used].astype(np.int64) << layout.code_bits
+    exponent[position[used]] = listed[used]
 
     words = _join(streams, exponent.astype(layout.word_dtype), layout)
-    return (words + _base_words(base, layout))[: layout.num_elems]
+    place = _base_words(base, layout)
+    return _exchange_zero(words + place, place, layout)[: layout.num_elems]
 
 
 def pack_rows(values: np.ndarray, bits: int, layout: SlotLayout) -> np.ndarray:
@@ -150,13 +155,13 @@ def split_side(
         layout: the sizes.
 
     Returns:
-        base uint8 [T, 16, 16], high exponent bits uint8 [K], positions uint32 [K], and num_far.
+        base uint8 [T, 16, 16], relative exponents uint8 [K], positions uint32 [K], and num_far.
     """
     runs, capacity = layout.num_runs, layout.far_capacity
-    base, high, position, count = np.split(side, np.cumsum([runs, capacity, 4 * capacity]))
+    base, exponent, position, count = np.split(side, np.cumsum([runs, capacity, 4 * capacity]))
     return (
         base.reshape(layout.num_tiles, 16, 16),
-        high,
+        exponent,
         np.frombuffer(position.tobytes(), "<u4"),
         int(np.frombuffer(count.tobytes(), "<i4")[0]),
     )
@@ -180,14 +185,14 @@ def _places(bits: int) -> list[tuple[int, int, int]]:
 def _side(
     base: np.ndarray, far: np.ndarray, exponent: np.ndarray, layout: SlotLayout
 ) -> np.ndarray:
-    """Lay out bases, far list and count as bytes; unused entries point past the end and add 0."""
-    high = np.zeros(layout.far_capacity, np.uint8)
+    """Lay out bases, far list and count as bytes; unused entries point past the end."""
+    far_exponent = np.zeros(layout.far_capacity, np.uint8)
     position = np.full(layout.far_capacity, layout.padded_elems, "<u4")
     listed = far[: layout.far_capacity]
-    high[: listed.size] = exponent[listed] >> layout.code_bits
+    far_exponent[: listed.size] = exponent[listed]
     position[: listed.size] = listed
     count = np.array([far.size], "<i4")
-    parts = [base, high, position, count]
+    parts = [base, far_exponent, position, count]
     return np.frombuffer(b"".join(part.tobytes() for part in parts), np.uint8)
 
 
@@ -245,6 +250,16 @@ def _base_words(base: np.ndarray, layout: SlotLayout) -> np.ndarray:
         layout.mantissa_bits
     )
     return np.repeat(words, layout.run_elems)
+
+
+def _exchange_zero(words: np.ndarray, place: np.ndarray, layout: SlotLayout) -> np.ndarray:
+    """With codes of 4 bits, let the exponents 0 and base change places; its own inverse."""
+    if layout.code_bits == 3:
+        return words
+    field = layout.word_dtype.type(layout.num_exponents - 1 << layout.mantissa_bits)
+    base, exponent = place & field, words & field
+    swapped = np.where(exponent == 0, base, np.where(exponent == base, 0, exponent))
+    return words & ~field | swapped.astype(layout.word_dtype)
 
 
 def _remainder(relative: np.ndarray, layout: SlotLayout) -> Streams:

@@ -24,12 +24,12 @@ UNIT_ELEMS = 16
 GROUP_ELEMS = 16 * UNIT_ELEMS
 MAX_RUN_ELEMS = 512
 MIN_FAR_CAPACITY = 32
-FAR_ENTRY_NBYTES = 5  # one byte of high exponent bits, four of position
+FAR_ENTRY_NBYTES = 5  # one byte of relative exponent, four of position
 SUPPORTED_DTYPES = ("bfloat16", "float16", "float32")
 
 # How an encoder chooses the base of a run; no decoder depends on it. In 1/1024, so that every
 # backend rounds alike: `ops.exponent_encode.base_choice` derives the figure.
-MEAN_TO_BASE_1024 = {3: 4282, 4: 9 * 1024}  # by code_bits
+MEAN_TO_BASE_1024 = {3: 4282, 4: 10 * 1024}  # by code_bits
 SAMPLE_ELEMS = 64  # leading elements of a run
 NUM_LIFTS = 4
 
@@ -133,6 +133,11 @@ class SlotLayout:
     def window(self) -> int:
         """Consecutive exponents that a code can name: 8 or 16."""
         return 1 << self.code_bits
+
+    @property
+    def lowest_code(self) -> int:
+        """The code of the lowest exponent of the window; with 4 bits code 0 names zero."""
+        return self.code_bits - 3
 
     @property
     def num_exponents(self) -> int:

@@ -93,8 +93,14 @@ def count_far(words: np.ndarray, base: np.ndarray, dtype: np.dtype, layout: Slot
     mantissa = int(ml_dtypes.finfo(dtype).nmant)
     width = 8 * dtype.itemsize
     index = np.arange(words.size)
-    shifted = words.astype(np.int64) - (base.reshape(-1)[index // run].astype(np.int64) << mantissa)
     num_exponents = 1 << (width - 1 - mantissa)
+    base = base.reshape(-1)[index // run].astype(np.int64)
+    words = words.astype(np.int64)
+    if layout.code_bits == 4:  # zero changes places with the base
+        exponent = words >> mantissa & (num_exponents - 1)
+        key = base % num_exponents
+        words = words ^ np.where((exponent == 0) | (exponent == key), key << mantissa, 0)
+    shifted = words - (base << mantissa)
     exponent = (shifted % (1 << width)) >> mantissa & (num_exponents - 1)
     signed = np.where(exponent > num_exponents // 2, exponent - num_exponents, exponent)
     near = ((signed > -window) & (signed < 0)) | (signed == window)

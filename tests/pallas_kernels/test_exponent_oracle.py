@@ -84,7 +84,7 @@ def test_a_payload_worked_by_hand():
     values[16 * 3 + 2] = 256.0  # i = 3, j = 2: relative 8, near, code 0
     values[16 * 9 + 2] = -0.75  # i = 9, j = 2: relative -1, near, code 7
     values[16 * 1 + 5] = 0.625  # i = 1, j = 5: a third near one, so the list takes it
-    values[16 * 4 + 0] = 2.0**20  # i = 4, j = 0: relative 20 = 2 << 3 | 4, far
+    values[16 * 4 + 0] = 2.0**20  # i = 4, j = 0: relative 20, code 4, far
     base = np.full((1, 16, 16), 127, np.uint8)
     streams = position_slots.encode(bits_of(values, dtype), layout, base)
 
@@ -96,10 +96,10 @@ def test_a_payload_worked_by_hand():
     assert remainder[16 * 9 + 2] == 0x40
     code = position_slots.unpack_rows(streams["code"], 3, layout)
     assert code[[16 * 3 + 2, 16 * 9 + 2, 16 * 1 + 5, 16 * 4]].tolist() == [0, 7, 7, 4]
-    _, high, position, num_far = position_slots.split_side(streams["side"], layout)
+    _, exponent, position, num_far = position_slots.split_side(streams["side"], layout)
     assert num_far == 2
     assert position[:3].tolist() == [16 * 4, 16 * 1 + 5, 256]  # in order of unit; then unused
-    assert high[:3].tolist() == [2, 31, 0]
+    assert exponent[:3].tolist() == [20, 255, 0]
 
 
 @pytest.mark.parametrize("n", [8192, 10_000, 33_333, 131_072, 131_073, 1_000_003, 16 << 20])

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from pallas_kernels.format.slot_layout import FAR_ENTRY_NBYTES, SlotLayout
+from pallas_kernels.format.slot_words import exchange_zero
 from pallas_kernels.payload import ExponentPayload
 
 ROW_SHIFT = np.arange(16, dtype=np.uint16)[None, :, None, None]
@@ -31,7 +32,7 @@ def exponent_decode(payload: ExponentPayload) -> Array:
 
 def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
     """Decode all words, padding included: -> uint16 or uint32 [padded_elems]."""
-    base, high, position = _split_side(streams["side"], layout)
+    base, exponent, position = _split_side(streams["side"], layout)
     place = base.astype(layout.word_dtype)[..., None] << layout.mantissa_bits
     escapes = _slot_masks(streams["slots"])[:, None]
     remainder = streams["remainder"].reshape(layout.tile_shape)
@@ -49,20 +50,39 @@ def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
             word = top | _unpack_rows(low, 3, rows)
         else:
             word = top
-        parts.append(word + place[:, rows])
+        part = place[:, rows]
+        parts.append(exchange_zero(word + part, part, layout))
     words = jnp.concatenate(parts, axis=1).reshape(-1)
-    # Adding the bits above the code completes a far exponent; an unused entry adds nothing.
-    add = high.astype(layout.word_dtype) << (layout.mantissa_bits + layout.code_bits)
-    return words.at[position].add(add, mode="drop")
+    return _complete_far(words, base, exponent, position, layout)
+
+
+def _complete_far(
+    words: Array, base: Array, exponent: Array, position: Array, layout: SlotLayout
+) -> Array:
+    """Complete the listed words, which so far have the exponent that their code alone says.
+
+    Adds the difference of the two exponents, which needs no word: to read words and to write them
+    in one program costs a copy. On integers: a scatter of floats may pass through a wider float on
+    the CPU and quiet a NaN. Unused entries lie past the end and are dropped.
+    """
+    place = base.reshape(-1).at[position // layout.run_elems].get(mode="clip")
+    place = place.astype(layout.word_dtype) << layout.mantissa_bits
+
+    def word(exponent: Array) -> Array:
+        relative = exponent.astype(layout.word_dtype) << layout.mantissa_bits
+        return exchange_zero(relative + place, place, layout)
+
+    difference = word(exponent) - word(exponent & np.uint8(layout.window - 1))
+    return words.at[position].add(difference, mode="drop")
 
 
 def _split_side(side: Array, layout: SlotLayout) -> tuple[Array, Array, Array]:
-    """Bases uint8 [T, 16, 16], high exponent bits uint8 [K], positions int32 [K]."""
+    """Bases uint8 [T, 16, 16], relative exponents uint8 [K], positions int32 [K]."""
     runs, capacity = layout.num_runs, layout.far_capacity
     base = side[:runs].reshape(layout.num_tiles, 16, 16)
-    high = side[runs : runs + capacity]
+    exponent = side[runs : runs + capacity]
     position = side[runs + capacity : runs + FAR_ENTRY_NBYTES * capacity].reshape(capacity, 4)
-    return base, high, lax.bitcast_convert_type(position, jnp.int32)
+    return base, exponent, lax.bitcast_convert_type(position, jnp.int32)
 
 
 def _slot_masks(slots: Array) -> Array:

@@ -3,7 +3,7 @@
 For N(0, sigma**2) the mean biased exponent is log2(sigma) - 1.416 + bias (within 0.0004), and the
 window of 8 that misses fewest elements starts at floor(mean - 4.182). A sample of 64 elements
 knows the mean to a quarter of an exponent, at an eighth of the cost of a full pass. A window of 16
-has room to spare for a normal distribution and starts at floor(mean - 9), in the middle of what a
+has room to spare for a normal distribution and starts at floor(mean - 10), in the middle of what a
 wide one needs.
 
 Data with more small values than a normal distribution has (products, GELU, Laplace) pull the mean
@@ -42,7 +42,7 @@ def choose_base(words: Array, layout: SlotLayout) -> Array:
         MEAN_TO_BASE_1024[layout.code_bits],
     )
     relative = exponent - base.astype(jnp.uint16)[:, None]
-    lift = _choose_lift(relative, regular, layout.window)
+    lift = _choose_lift(relative, regular, layout)
     lifted = jnp.stack([base, jnp.minimum(count, np.uint16(1)).astype(jnp.uint8) * lift])
     # A reduce for an addition, for the reason given in `_floor_of_mean`.
     return lax.reduce(lifted, np.uint8(0), lax.add, (0,)).reshape(layout.num_tiles, 16, 16)
@@ -77,10 +77,13 @@ def _floor_of_mean(total: Array, count: Array, offset_1024: int) -> Array:
     return passed(passed(jnp.zeros_like(count), 16), 1)[0]
 
 
-def _choose_lift(relative: Array, regular: Array, window: int) -> Array:
+def _choose_lift(relative: Array, regular: Array, layout: SlotLayout) -> Array:
     """The lift that misses fewest elements, the lowest of equals: uint16 [R, S] -> uint8 []."""
-    outside = np.uint16(0x10000 - window)
-    missed = [_nonzero((relative - np.uint16(d)) & outside) & regular for d in range(NUM_LIFTS)]
+    missed = []
+    for lift in range(NUM_LIFTS):
+        code = relative - np.uint16(lift)
+        inside = (code >= np.uint16(layout.lowest_code)) & (code < np.uint16(layout.window))
+        missed.append((~inside).astype(jnp.uint16) & regular)
     totals = jnp.stack([m.astype(jnp.int32).sum() for m in _sum_sample(*missed)])
     return jnp.argmin(totals).astype(jnp.uint8)
 

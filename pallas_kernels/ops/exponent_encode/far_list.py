@@ -1,4 +1,4 @@
-"""The far list: escapes that no slot holds, with position and high exponent bits.
+"""The far list: escapes that no slot holds, with position and relative exponent.
 
 Found in three steps, each over fewer things: groups that own such an escape, its units, its
 elements. A step is one popcount, one cumulative sum and one scatter of marks that a cumulative
@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from pallas_kernels.format.slot_layout import SlotLayout
+from pallas_kernels.format.slot_words import exchange_zero
 
 ROWS = np.arange(16, dtype=np.uint16)
 
@@ -36,17 +37,16 @@ def list_far(
     listed = _listed_rows(near, far, num_upto, unit, unit_used, slots)
     element, used = _first_elements(listed, unit, layout)
 
-    run = element // layout.run_elems
-    word = words.at[element].get(mode="clip") - (
-        base.reshape(-1).at[run].get(mode="clip").astype(words.dtype) << layout.mantissa_bits
-    )
-    exponent = (word >> layout.mantissa_bits) & (layout.num_exponents - 1)
-    high = jnp.where(used, exponent >> layout.code_bits, 0).astype(jnp.uint8)
+    run_base = base.reshape(-1).at[element // layout.run_elems].get(mode="clip")
+    place = run_base.astype(words.dtype) << layout.mantissa_bits
+    relative = exchange_zero(words.at[element].get(mode="clip"), place, layout) - place
+    exponent = (relative >> layout.mantissa_bits) & (layout.num_exponents - 1)
+    exponent = jnp.where(used, exponent, 0).astype(jnp.uint8)
     position = jnp.where(used, element, layout.padded_elems)
     beyond = jnp.maximum(num_upto[:, 15], slots) - slots
     per_group = lax.reduce(lax.population_count(far), np.uint16(0), lax.add, (1,)) + beyond
     count = per_group.astype(jnp.int32).sum()
-    return jnp.concatenate([base.reshape(-1), high, _bytes(position), _bytes(count[None])])
+    return jnp.concatenate([base.reshape(-1), exponent, _bytes(position), _bytes(count[None])])
 
 
 def select_bit(word: Array, rank: Array) -> Array:

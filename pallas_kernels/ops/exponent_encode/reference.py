@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from pallas_kernels.format.slot_layout import SlotLayout
+from pallas_kernels.format.slot_words import exchange_zero
 from pallas_kernels.ops.exponent_encode.base_choice import choose_base
 from pallas_kernels.ops.exponent_encode.far_list import list_far, select_bit
 from pallas_kernels.payload import ExponentConfig, ExponentPayload
@@ -50,7 +51,7 @@ def encode_words(words: Array, base: Array, layout: SlotLayout) -> dict[str, Arr
     """
     mantissa = layout.mantissa_bits
     place = base.astype(layout.word_dtype)[..., None] << mantissa
-    relative = words.reshape(layout.tile_shape) - place
+    relative = exchange_zero(words.reshape(layout.tile_shape), place, layout) - place
     # The 16 bits that hold sign and exponent; all of them but for float32.
     top = relative if layout.word_bits == 16 else (relative >> 16).astype(jnp.uint16)
     top_mantissa = 15 - layout.exponent_bits
@@ -66,17 +67,24 @@ def encode_words(words: Array, base: Array, layout: SlotLayout) -> dict[str, Arr
 
 
 def _pad(words: Array, layout: SlotLayout) -> tuple[Array, Array]:
-    """Fill the last tile and choose the bases; a padding element is its run's base, so w = 0."""
+    """Fill the last tile so that w = 0 there, and choose the bases."""
     num_pad = layout.padded_elems - layout.num_elems
-    zero_padded = jnp.pad(words, (0, num_pad))
-    base = choose_base(zero_padded, layout)
-    num_mixed = -layout.num_elems % layout.run_elems  # padding in the run that also holds data
-    if num_mixed == 0:
-        return zero_padded, base  # runs of padding alone have base 0
-    mixed_run = layout.num_elems // layout.run_elems
-    fill = base.reshape(-1)[mixed_run].astype(words.dtype) << layout.mantissa_bits
-    parts = [words, jnp.broadcast_to(fill, num_mixed), jnp.zeros(num_pad - num_mixed, words.dtype)]
-    return jnp.concatenate(parts), base
+    if num_pad == 0:
+        return words, choose_base(words, layout)
+    base = choose_base(jnp.pad(words, (0, num_pad)), layout)
+    # Runs of padding alone have base 0 and are zeros; one run may hold both.
+    num_mixed = -layout.num_elems % layout.run_elems
+    place = base.reshape(-1)[layout.num_elems // layout.run_elems].astype(words.dtype)
+    place = place << layout.mantissa_bits
+    fill = jnp.broadcast_to(exchange_zero(place, place, layout), num_mixed)
+    # Whole tiles are joined to the last one as tiles, which is a copy; joining flat arrays asks of
+    # every element where it comes from.
+    tile_elems = layout.padded_elems // layout.num_tiles
+    num_whole = layout.num_elems // tile_elems * tile_elems
+    zeros = jnp.zeros(num_pad - num_mixed, words.dtype)
+    last = jnp.concatenate([words[num_whole:], fill, zeros])
+    tiles = [words[:num_whole].reshape(-1, tile_elems), last.reshape(-1, tile_elems)]
+    return jnp.concatenate(tiles).reshape(-1), base
 
 
 def _remainder(relative: Array, top: Array, layout: SlotLayout) -> dict[str, Array]:
@@ -118,19 +126,22 @@ def _escape_masks(relative: Array, layout: SlotLayout) -> tuple[Array, Array]:
     """Near and far escapes as bits of their row: words [T, I, J, L] -> 2 x uint16 [T, J, L].
 
     All in the width of the word: a float32 pass that narrows before it reduces takes three times
-    as long.
+    as long. And eight rows at a time: a body that XLA does not unroll whole is not vectorised.
     """
+    tiles, _, units, run = relative.shape
+    relative = relative.reshape(tiles, 2, 8, units, run)
     word, mantissa, top_bit = layout.word_dtype.type, layout.mantissa_bits, layout.word_bits - 1
-    row = ROW_SHIFT.astype(layout.word_dtype)
+    row = np.arange(16, dtype=layout.word_dtype).reshape(1, 2, 8, 1, 1)
     window = layout.window
     beyond_window = word((1 << top_bit) - (window << mantissa))  # exponent bits, 0 in 0..W - 1
     beyond_near = word((1 << top_bit) - (2 * window << mantissa))  # and in 0..2 W - 1
     escape = ((relative & beyond_window) + beyond_window) >> top_bit << row
     shifted = relative + word(window - 1 << mantissa)  # near and window become 0..2 W - 1
     far = ((shifted & beyond_near) + beyond_near) >> top_bit << row
-    escape, far = lax.reduce(
-        (escape, far), (word(0), word(0)), lambda a, b: (a[0] | b[0], a[1] | b[1]), (1,)
-    )
+    for axis in (2, 1):
+        escape, far = lax.reduce(
+            (escape, far), (word(0), word(0)), lambda a, b: (a[0] | b[0], a[1] | b[1]), (axis,)
+        )
     return (escape & ~far).astype(jnp.uint16), far.astype(jnp.uint16)
 
 
