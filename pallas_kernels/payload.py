@@ -15,24 +15,40 @@ from pallas_kernels.format.slot_layout import GROUP_ELEMS, MAX_RUN_ELEMS, SlotLa
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExponentConfig:
-    """How much room a payload keeps for exponents outside its windows.
+    """How wide the windows of a payload are, and how much room it keeps outside them.
 
-    Room is static: too little never loses a bit, but the payload overflows and the tensor goes raw.
+    All of it is static: too little never loses a bit, but the payload overflows and the tensor has
+    to go raw. Bits an element, on any data:
+
+        1 + mantissa + code_bits + num_slots / 32 + 40 / elems_per_far + 8 / run
+
+    Two tiers are measured (docs/design/0003-wire-position-slots.md), bfloat16, large tensors:
+
+    - `ExponentConfig()`, 12.31 bits: windows of 16 exponents that always hold zero. Held every
+      weight gradient but one, every activation and every first moment of a small transformer in
+      training, ReLU, dropout, Student t and Cauchy. Not: squares (second moments), softmax outputs.
+    - `ExponentConfig.gaussian()`, 11.31 bits: windows of 8. Holds N(0, sigma**2) whose sigma may
+      change slowly, with four times the room it needs, and uniform and lognormal data: weights.
+      Laplace, GELU and most gradients need `num_slots=12, elems_per_far=512` (11.47 bits) or more.
 
     Attributes:
         code_bits: 3 or 4, bits of exponent that every element pays: a window of 8 or 16 exponents.
         num_slots: C, one-byte positions in each group of 256 elements for exponents just outside
-            the window; costs C / 32 bits an element. 2 to 255.
-        elems_per_far: one entry of the far list (5 bytes) for so many elements; costs
-            40 / elems_per_far bits an element. At least 1.
+            the window. 2 to 255.
+        elems_per_far: one entry of the far list (5 bytes) for so many elements. At least 1.
         max_run_elems: largest number of consecutive elements that share one base (one byte).
             A multiple of 8, 8 to 512. Smaller runs follow a scale that changes from row to row.
     """
 
-    code_bits: int = 3
-    num_slots: int = 8
-    elems_per_far: int = 1024
-    max_run_elems: int = MAX_RUN_ELEMS
+    code_bits: int = 4
+    num_slots: int = 4
+    elems_per_far: int = 256
+    max_run_elems: int = 256
+
+    @classmethod
+    def gaussian(cls) -> "ExponentConfig":
+        """The tight tier, for data that is normal within every 512 elements."""
+        return cls(code_bits=3, num_slots=8, elems_per_far=1024, max_run_elems=512)
 
     def __post_init__(self):
         _require_int("code_bits", self.code_bits, 3, 4)
@@ -43,7 +59,7 @@ class ExponentConfig:
             raise ArgumentError(
                 "max_run_elems must be a multiple of 8",
                 got=str(self.max_run_elems),
-                fix="use 512 unless the scale changes within 512 elements",
+                fix="use 256 unless the scale changes more often",
             )
 
     def layout(self, dtype: np.dtype, num_elems: int) -> SlotLayout:

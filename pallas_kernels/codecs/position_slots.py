@@ -25,6 +25,7 @@ from pallas_kernels.format.slot_layout import (
     MEAN_TO_BASE_1024,
     NUM_LIFTS,
     SAMPLE_ELEMS,
+    TYPICAL_RUNS,
     SlotLayout,
 )
 
@@ -40,7 +41,8 @@ def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
 
     Returns:
         uint8 [T, 16, 16], the base of run (t, i, j): the first exponent of its window. A run with
-        nothing but zeros, subnormals and non-finite values gets 0.
+        nothing but zeros, subnormals and non-finite values in its sample gets 0; with codes of
+        4 bits, where zero is in every window, the mean base of the other runs.
     """
     base = np.zeros(layout.num_runs, np.uint8)
     samples = [_sample_exponents(words, run, layout) for run in range(layout.num_runs)]
@@ -55,8 +57,12 @@ def choose_base(words: np.ndarray, layout: SlotLayout) -> np.ndarray:
                 place = exponents - base[run] - lift
                 outside = (place < layout.lowest_code) | (place >= layout.window)
                 misses[lift] += np.count_nonzero(outside)
-    lift = misses.argmin()
-    base += np.array([lift if exponents.size else 0 for exponents in samples], np.uint8)
+    known = np.array([exponents.size > 0 for exponents in samples], bool)
+    if layout.code_bits == 4:
+        typical = base[:TYPICAL_RUNS][known[:TYPICAL_RUNS]]
+        base[~known] = int(typical.sum(dtype=np.int64)) // max(typical.size, 1)
+        known[:] = True
+    base[known] += np.uint8(misses.argmin())
     return base.reshape(layout.num_tiles, 16, 16)
 
 
@@ -218,9 +224,9 @@ def _escapes(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.n
             slots[group, : place.size] = place
         else:
             slots[group, 0] = 1  # descending: none
-    slots = slots.reshape(layout.num_tiles, layout.run_elems, layout.num_slots).swapaxes(1, 2)
+    by_tile = slots.reshape(layout.num_tiles, layout.run_elems, layout.num_slots).swapaxes(1, 2)
     numbers = group_order(np.arange(layout.padded_elems), layout)
-    return np.ascontiguousarray(slots), numbers[far]
+    return np.ascontiguousarray(by_tile), numbers[far]
 
 
 def near_and_far(exponent: np.ndarray, layout: SlotLayout) -> tuple[np.ndarray, np.ndarray]:

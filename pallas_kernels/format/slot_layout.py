@@ -32,6 +32,7 @@ SUPPORTED_DTYPES = ("bfloat16", "float16", "float32")
 MEAN_TO_BASE_1024 = {3: 4282, 4: 10 * 1024}  # by code_bits
 SAMPLE_ELEMS = 64  # leading elements of a run
 NUM_LIFTS = 4
+TYPICAL_RUNS = 1 << 20  # runs that the typical base is the mean of: more would overflow 32 bits
 
 # Positions are 32-bit signed integers in XLA without x64.
 MAX_PADDED_ELEMS = 2**31 - 1

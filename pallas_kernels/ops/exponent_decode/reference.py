@@ -31,27 +31,26 @@ def exponent_decode(payload: ExponentPayload) -> Array:
 
 
 def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
-    """Decode all words, padding included: -> uint16 or uint32 [padded_elems]."""
+    """Decode all words, padding included.
+
+    Args:
+        streams: the arrays that `layout.streams()` lists.
+        layout: the sizes.
+
+    Returns:
+        uint16 or uint32 [padded_elems].
+    """
     base, exponent, position = _split_side(streams["side"], layout)
     place = base.astype(layout.word_dtype)[..., None] << layout.mantissa_bits
     escapes = _slot_masks(streams["slots"])[:, None]
     remainder = streams["remainder"].reshape(layout.tile_shape)
-    low = streams.get("remainder_low")
-    if layout.word_bits == 32:
-        low = low.reshape(layout.tile_shape)
 
     parts = []
     for rows in _row_parts(layout):
         code = _unpack_rows(streams["code"], layout.code_bits, rows)
         top = _top(remainder[:, rows], code, escapes, rows, layout)
-        if layout.word_bits == 32:
-            word = (top.astype(jnp.uint32) << 16) | low[:, rows].astype(jnp.uint32)
-        elif layout.exponent_bits == 5:
-            word = top | _unpack_rows(low, 3, rows)
-        else:
-            word = top
         part = place[:, rows]
-        parts.append(exchange_zero(word + part, part, layout))
+        parts.append(exchange_zero(_with_low(top, streams, rows, layout) + part, part, layout))
     words = jnp.concatenate(parts, axis=1).reshape(-1)
     return _complete_far(words, base, exponent, position, layout)
 
@@ -128,3 +127,13 @@ def _top(byte: Array, code: Array, escapes: Array, rows: slice, layout: SlotLayo
     byte = byte.astype(jnp.uint16)
     fraction = (byte & np.uint16(0x7F)) << (mantissa - 7)
     return ((byte & np.uint16(0x80)) << 8) + fraction + (code << mantissa) + step * escape
+
+
+def _with_low(top: Array, streams: dict[str, Array], rows: slice, layout: SlotLayout) -> Array:
+    """The whole words of some rows: the upper 16 bits with the low mantissa bits, where there are."""
+    if layout.word_bits == 32:
+        low = streams["remainder_low"].reshape(layout.tile_shape)[:, rows]
+        return (top.astype(jnp.uint32) << 16) | low.astype(jnp.uint32)
+    if layout.exponent_bits == 5:
+        return top | _unpack_rows(streams["remainder_low"], 3, rows)
+    return top

@@ -19,6 +19,7 @@ from pallas_kernels.format.slot_layout import (
     MEAN_TO_BASE_1024,
     NUM_LIFTS,
     SAMPLE_ELEMS,
+    TYPICAL_RUNS,
     SlotLayout,
 )
 
@@ -32,7 +33,8 @@ def choose_base(words: Array, layout: SlotLayout) -> Array:
         layout: the sizes.
 
     Returns:
-        uint8 [T, 16, 16]; 0 for a run without any other value in its sample.
+        uint8 [T, 16, 16]. A run without any other value in its sample gets 0, which has zeros in
+        its window; with codes of 4 bits every window has, and it gets the typical base instead.
     """
     exponent, regular = _sample(words, layout)
     total, count = _sum_sample(exponent * regular, regular)
@@ -43,9 +45,14 @@ def choose_base(words: Array, layout: SlotLayout) -> Array:
     )
     relative = exponent - base.astype(jnp.uint16)[:, None]
     lift = _choose_lift(relative, regular, layout)
-    lifted = jnp.stack([base, jnp.minimum(count, np.uint16(1)).astype(jnp.uint8) * lift])
+    known = _nonzero(count).astype(jnp.uint8)
+    if layout.code_bits == 3:
+        terms = jnp.stack([base, known * lift])
+    else:
+        filler = (np.uint8(1) - known) * _typical(base, known)
+        terms = jnp.stack([base, filler, jnp.broadcast_to(lift, base.shape)])
     # A reduce for an addition, for the reason given in `_floor_of_mean`.
-    return lax.reduce(lifted, np.uint8(0), lax.add, (0,)).reshape(layout.num_tiles, 16, 16)
+    return lax.reduce(terms, np.uint8(0), lax.add, (0,)).reshape(layout.num_tiles, 16, 16)
 
 
 def _sample(words: Array, layout: SlotLayout) -> tuple[Array, Array]:
@@ -75,6 +82,12 @@ def _floor_of_mean(total: Array, count: Array, offset_1024: int) -> Array:
         return lax.reduce(terms, np.uint8(0), lax.add, (0,))[None]
 
     return passed(passed(jnp.zeros_like(count), 16), 1)[0]
+
+
+def _typical(base: Array, known: Array) -> Array:
+    """The mean base of the runs whose sample says something: 2 x uint8 [R] -> uint8 []."""
+    total, count = (x[:TYPICAL_RUNS].astype(jnp.int32).sum() for x in (base, known))
+    return (total // jnp.maximum(count, 1)).astype(jnp.uint8)
 
 
 def _choose_lift(relative: Array, regular: Array, layout: SlotLayout) -> Array:

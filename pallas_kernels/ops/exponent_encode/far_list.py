@@ -72,7 +72,9 @@ def _first_units(needs: Array, layout: SlotLayout) -> tuple[Array, Array]:
     return (group // run * 16 + j) * run + group % run, used
 
 
-def _listed_rows(near, far, num_upto, unit, unit_used, slots) -> Array:
+def _listed_rows(
+    near: Array, far: Array, num_upto: Array, unit: Array, unit_used: Array, slots: np.uint16
+) -> Array:
     """Rows of each unit that the list takes, as bits: far, and near from rank C on: uint16 [K]."""
     near, far, upto = (a.reshape(-1)[unit] for a in (near, far, num_upto))
     before = upto - lax.population_count(near)
@@ -105,7 +107,7 @@ def _owners(words: Array, capacity: int) -> tuple[Array, Array, Array]:
     """
     num_bits = lax.population_count(words).astype(jnp.int32)
     upto = jnp.cumsum(num_bits)
-    k = np.arange(capacity, dtype=np.int32)
+    k = jnp.arange(capacity, dtype=jnp.int32)
     start = jnp.where(num_bits > 0, upto - num_bits, capacity)
     index = np.arange(words.size, dtype=np.int32)
     marks = jnp.zeros(capacity, jnp.int32).at[start].set(index, mode="drop")
