@@ -107,16 +107,18 @@ def _refuse_as_array(tensor: CompressedTensor) -> NoReturn:
     )
 
 
-def _flatten(tensor: CompressedTensor):
+def _flatten(tensor: CompressedTensor) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
     return (tensor.streams,), (tensor.codec, tensor.layout, tensor.dtype, tensor.shape)
 
 
-def _flatten_with_keys(tensor: CompressedTensor):
+def _flatten_with_keys(
+    tensor: CompressedTensor,
+) -> tuple[tuple[tuple[Any, dict[str, Any]]], tuple[Any, ...]]:
     children, static = _flatten(tensor)
     return ((jax.tree_util.GetAttrKey("streams"), children[0]),), static
 
 
-def _unflatten(static, children) -> CompressedTensor:
+def _unflatten(static: tuple[Any, ...], children: Any) -> CompressedTensor:
     return CompressedTensor(*static, *children)
 
 

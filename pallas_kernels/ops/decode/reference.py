@@ -9,6 +9,8 @@ and the concatenation comes after all arithmetic. Sixteen slices of one row take
 CPU.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,24 +82,22 @@ def _decode_window(streams: dict[str, jax.Array], base: jax.Array, spec: FloatSp
         exponent = (code.astype(word) + base.astype(word)) << spec.mantissa_bits
         return _place_remainder(high.astype(word), low, spec) + exponent
 
-    first = join(_first_rows(codes), *(_first_rows(s) for s in (remainder, low)))
-    last = join(_last_row(codes), *(_last_row(s) for s in (remainder, low)))
-    return jnp.concatenate([first.reshape(-1, TILE_ROWS - 1, TILE_LANES), last], axis=1)
+    def rows(take: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        return join(take(codes), take(remainder), None if low is None else take(low))
+
+    first = rows(_first_rows).reshape(-1, TILE_ROWS - 1, TILE_LANES)
+    return jnp.concatenate([first, rows(_last_row)], axis=1)
 
 
-def _first_rows(stream: jax.Array | None) -> jax.Array | None:
+def _first_rows(stream: jax.Array) -> jax.Array:
     """Rows 0..14, [T, 3, 5, 256], of a stream of words [T, 3, 256] or of rows [T, 16, 256]."""
-    if stream is None:
-        return None
     if stream.shape[1] == 3:
         return (stream[:, :, None] >> _FIVE) & 7
     return stream[:, : TILE_ROWS - 1].reshape(-1, 3, 5, TILE_LANES)
 
 
-def _last_row(stream: jax.Array | None) -> jax.Array | None:
+def _last_row(stream: jax.Array) -> jax.Array:
     """Row 15, [T, 1, 256]."""
-    if stream is None:
-        return None
     if stream.shape[1] == 3:
         top = stream >> 15
         return top[:, :1] | top[:, 1:2] << 1 | top[:, 2:] << 2
