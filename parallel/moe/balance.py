@@ -4,10 +4,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from parallel.collectives.axes import AxisName
 from parallel.moe.routing import Routing
 
 
-def balance_loss(routing: Routing, counts: Int[Array, " E"], *, axis_name=None) -> Float[Array, ""]:
+def balance_loss(
+    routing: Routing, counts: Int[Array, " E"], *, axis_name: AxisName | None = None
+) -> Float[Array, ""]:
     """E * sum over experts of (share of the assignments) * (mean probability).
 
     It is 1 when the experts are used evenly and E when one expert takes everything (k = 1). The

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
 from parallel.collectives import all_to_all
+from parallel.collectives.axes import AxisName
 from parallel.moe.slots import Handle, gather_back
 from parallel.wire import Codec
 
@@ -12,7 +13,7 @@ def collect(
     outputs: Float[Array, "e N D"],
     handle: Handle,
     *,
-    axis_name=None,
+    axis_name: AxisName | None = None,
     codec: Codec = None,
     wire_dtype: DTypeLike = jnp.bfloat16,
 ) -> Float[Array, "n D"]:

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from parallel.collectives import all_to_all
+from parallel.collectives.axes import AxisName
 from parallel.moe.queues import Queues
 from parallel.moe.slots import Handle, spread
 from parallel.wire import Codec
@@ -15,7 +16,7 @@ def dispatch(
     start: Int[Array, ""] | int = 0,
     *,
     capacity: int,
-    axis_name=None,
+    axis_name: AxisName | None = None,
     codec: Codec = None,
     wire_dtype: DTypeLike = jnp.bfloat16,
 ) -> tuple[Float[Array, "e N D"], Handle]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, DTypeLike, Float, Int, PyTree
 
 from pallas_kernels import ArgumentError
+from parallel.collectives.axes import AxisName
 from parallel.moe.combine import collect, combine
 from parallel.moe.dispatch import dispatch
 from parallel.moe.queues import line_up
@@ -39,7 +40,7 @@ def mixture(
     tokens: Float[Array, "T D"],
     routing: Routing,
     *,
-    axis_name=None,
+    axis_name: AxisName | None = None,
     schedule: Schedule | None = None,
     codec: Codec = None,
     wire_dtype: DTypeLike = jnp.bfloat16,
@@ -68,7 +69,7 @@ def mixture(
     if schedule is None:
         schedule = default_schedule(num_tokens, routing.expert_idx.shape[1], num_experts)
     _check(num_tokens, num_experts, schedule, axis_name)
-    travel = {"axis_name": axis_name, "codec": codec, "wire_dtype": wire_dtype}
+    travel: dict[str, Any] = {"axis_name": axis_name, "codec": codec, "wire_dtype": wire_dtype}
 
     def one_round(capacity, params, tokens, queues, start):
         seen, handle = dispatch(tokens, queues, start, capacity=capacity, **travel)
@@ -99,7 +100,9 @@ def default_schedule(
     return Schedule(min(first, num_tokens), min(later, num_tokens))
 
 
-def _check(num_tokens: int, num_experts: int, schedule: Schedule, axis_name) -> None:
+def _check(
+    num_tokens: int, num_experts: int, schedule: Schedule, axis_name: AxisName | None
+) -> None:
     """Refuse what has no meaning."""
     if num_tokens == 0:
         raise ArgumentError("a mixture needs at least one token", got="none")

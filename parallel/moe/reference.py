@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, DTypeLike, Float, PyTree
 
 from parallel.moe.routing import Routing
 
@@ -14,7 +14,7 @@ def mixture(
     tokens: Float[Array, "T D"],
     routing: Routing,
     *,
-    wire_dtype=jnp.bfloat16,
+    wire_dtype: DTypeLike = jnp.bfloat16,
 ) -> Float[Array, "T D"]:
     """What `parallel.moe.mixture` must return, in the plainest way: E / k times the work.
 

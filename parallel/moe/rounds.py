@@ -12,7 +12,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import PyTree
 
+from parallel.collectives.axes import AxisName
 from parallel.moe.queues import Queues
 from parallel.moe.slots import Handle, in_round
 
@@ -29,7 +31,7 @@ class Schedule(NamedTuple):
     later: int
 
 
-def longest_queue(queues: Queues, *, axis_name=None) -> jax.Array:
+def longest_queue(queues: Queues, *, axis_name: AxisName | None = None) -> jax.Array:
     """int32 [], the longest queue of any rank."""
     longest = queues.counts.max()
     return longest if axis_name is None else lax.pmax(longest, axis_name)
@@ -42,7 +44,13 @@ def num_rounds(longest: jax.Array, schedule: Schedule) -> jax.Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def later_rounds(
-    one_round: Callable, schedule: Schedule, params, tokens, rows, queues: Queues, longest
+    one_round: Callable,
+    schedule: Schedule,
+    params: PyTree,
+    tokens: jax.Array,
+    rows: jax.Array,
+    queues: Queues,
+    longest: jax.Array,
 ) -> jax.Array:
     """Run the rounds after the first, and put their rows where it left zeros.
 

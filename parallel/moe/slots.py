@@ -9,6 +9,7 @@ other's transpose, and both are gathers, so forward and backward give the same b
 backend and every run (a scatter-add does not: GPUs add in any order).
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -94,7 +95,9 @@ def _gather_back_bwd(saved, cotangent):
 gather_back.defvjp(_gather_back_fwd, _gather_back_bwd)
 
 
-def _fill(rows: jax.Array, handle: Handle, capacity: int, row_of) -> jax.Array:
+def _fill(
+    rows: jax.Array, handle: Handle, capacity: int, row_of: Callable[[jax.Array], jax.Array]
+) -> jax.Array:
     """Put row `row_of(assignment)` into every slot of the round: [E, C, D]."""
     queues = handle.queues
     place = handle.start + jnp.arange(capacity, dtype=jnp.int32)[None]
