@@ -34,13 +34,15 @@ def main() -> int:
         for wrong in tally.wrong[:5]:
             print(f"    {wrong}")
     if options.long or options.write:
-        REPORT.write_text(report(tallies), encoding="utf-8")
+        command = " ".join(["python -m tests.reliability", *sys.argv[1:]])
+        REPORT.write_text(report(tallies, command), encoding="utf-8")
     return int(any(tally.wrong for _, tally in tallies))
 
 
-def report(tallies: list[tuple[Row, Tally]]) -> str:
+def report(tallies: list[tuple[Row, Tally]], command: str) -> str:
     """The text of docs/reliability.md."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
+    python = f"Python {platform.python_version()} on {platform.machine()}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     lines = [
         "# Reliability",
@@ -51,7 +53,7 @@ def report(tallies: list[tuple[Row, Tally]]) -> str:
         "same attacks with smaller counts (`tests/reliability/test_quick.py`). The planted bugs of",
         "row 6 are refused when the attacks find them.",
         "",
-        f"{today}, Python {platform.python_version()} on {platform.machine()}, {versions}.",
+        f"`{command}`, {today}, {python}, {versions}.",
         "",
         "| row | attack | cases | refused | harmless | wrong | seconds |",
         "|---|---|---:|---:|---:|---:|---:|",
