@@ -27,6 +27,8 @@ MIN_FAR_CAPACITY = 32
 FAR_ENTRY_NBYTES = 5  # one byte of relative exponent, four of position
 SUPPORTED_DTYPES = ("bfloat16", "float16", "float32")
 
+StreamSpecs = dict[str, tuple[np.dtype, tuple[int, ...]]]
+
 # How an encoder chooses the base of a run; no decoder depends on it. In 1/1024, so that every
 # backend rounds alike: `ops.exponent_encode.base_choice` derives the figure.
 MEAN_TO_BASE_1024 = {3: 4282, 4: 10 * 1024}  # by code_bits
@@ -165,11 +167,11 @@ class SlotLayout:
         """Bytes of the side stream: bases, far list, count."""
         return self.num_runs + FAR_ENTRY_NBYTES * self.far_capacity + 4
 
-    def streams(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+    def streams(self) -> StreamSpecs:
         """Name -> (dtype, shape) of every array of the payload, in order."""
         tiles, _, _, run = self.tile_shape
         u8, u16 = np.dtype(np.uint8), np.dtype(np.uint16)
-        specs = {"remainder": (u8, (self.padded_elems,))}
+        specs: StreamSpecs = {"remainder": (u8, (self.padded_elems,))}
         if self.word_bits == 32:
             specs["remainder_low"] = (u16, (self.padded_elems,))
         elif self.exponent_bits == 5:

@@ -130,7 +130,7 @@ def _top(byte: Array, code: Array, escapes: Array, rows: slice, layout: SlotLayo
 
 
 def _with_low(top: Array, streams: dict[str, Array], rows: slice, layout: SlotLayout) -> Array:
-    """The whole words of some rows: the upper 16 bits with the low mantissa bits, where there are."""
+    """The whole words of some rows: the upper 16 bits, and the low mantissa bits if any."""
     if layout.word_bits == 32:
         low = streams["remainder_low"].reshape(layout.tile_shape)[:, rows]
         return (top.astype(jnp.uint32) << 16) | low.astype(jnp.uint32)

@@ -92,11 +92,11 @@ def _typical(base: Array, known: Array) -> Array:
 
 def _choose_lift(relative: Array, regular: Array, layout: SlotLayout) -> Array:
     """The lift that misses fewest elements, the lowest of equals: uint16 [R, S] -> uint8 []."""
+    lowest = layout.lowest_code
     missed = []
-    for lift in range(NUM_LIFTS):
-        code = relative - np.uint16(lift)
-        inside = (code >= np.uint16(layout.lowest_code)) & (code < np.uint16(layout.window))
-        missed.append((~inside).astype(jnp.uint16) & regular)
+    for lift in range(NUM_LIFTS):  # unsigned: what is below the window wraps to far above it
+        above = (relative - np.uint16(lift + lowest)) >= np.uint16(layout.window - lowest)
+        missed.append(above.astype(jnp.uint16) & regular)
     totals = jnp.stack([m.astype(jnp.int32).sum() for m in _sum_sample(*missed)])
     return jnp.argmin(totals).astype(jnp.uint8)
 

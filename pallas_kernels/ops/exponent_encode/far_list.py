@@ -41,8 +41,8 @@ def list_far(
     place = run_base.astype(words.dtype) << layout.mantissa_bits
     relative = exchange_zero(words.at[element].get(mode="clip"), place, layout) - place
     exponent = (relative >> layout.mantissa_bits) & (layout.num_exponents - 1)
-    exponent = jnp.where(used, exponent, 0).astype(jnp.uint8)
-    position = jnp.where(used, element, layout.padded_elems)
+    exponent = _computed_once(jnp.where(used, exponent, 0).astype(jnp.uint8))
+    position = _computed_once(jnp.where(used, element, layout.padded_elems))
     beyond = jnp.maximum(num_upto[:, 15], slots) - slots
     per_group = lax.reduce(lax.population_count(far), np.uint16(0), lax.add, (1,)) + beyond
     count = per_group.astype(jnp.int32).sum()
@@ -113,6 +113,15 @@ def _owners(words: Array, capacity: int) -> tuple[Array, Array, Array]:
     marks = jnp.zeros(capacity, jnp.int32).at[start].set(index, mode="drop")
     owner = lax.cummax(marks)
     return owner, k - (upto[owner] - num_bits[owner]), k < upto[-1]
+
+
+def _computed_once(values: Array) -> Array:
+    """Return `values` [m] by way of a reduce, past which XLA does not fuse.
+
+    Otherwise all steps of the list are repeated for every byte of it: twice the time of the list.
+    """
+    pair = jnp.stack([values, jnp.zeros_like(values)])
+    return lax.reduce(pair, values.dtype.type(0), lax.bitwise_or, (0,))
 
 
 def _bytes(values: Array) -> Array:
