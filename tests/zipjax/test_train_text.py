@@ -93,7 +93,7 @@ def test_the_standard_library_is_there_without_its_tests():
 
 
 def test_what_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="the text must exist; got .*nowhere"):
+    with pytest.raises(ArgumentError, match=r"the text must exist; got .*nowhere"):
         read_text(tmp_path / "nowhere")
     with pytest.raises(ArgumentError, match="at least one byte; got no file in"):
         read_text(tmp_path)

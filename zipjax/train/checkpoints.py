@@ -141,7 +141,7 @@ def _check_same_run(stored: dict, ours: dict) -> None:
 
 
 def _flat(tree: dict, prefix: str = "") -> dict[str, Any]:
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in tree.items():
         nested = isinstance(value, dict)
         flat |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}

@@ -1,7 +1,5 @@
 """The loss on text that is never learnt from."""
 
-from collections.abc import Callable
-
 import jax
 from flax import nnx
 from jax.sharding import Mesh
@@ -14,7 +12,7 @@ from zipjax.train.loss import cross_entropy_share
 from zipjax.train.state import split_model, state_specs
 
 
-def make_evaluate(config: TrainConfig, mesh: Mesh) -> Callable[[nnx.State, jax.Array], jax.Array]:
+def make_evaluate(config: TrainConfig, mesh: Mesh) -> jax.stages.Wrapped:
     """Compile-once function `(params, tokens) -> loss`.
 
     Args:
@@ -22,8 +20,8 @@ def make_evaluate(config: TrainConfig, mesh: Mesh) -> Callable[[nnx.State, jax.A
         mesh: from `make_train_mesh`.
 
     Returns:
-        The function; tokens are uint8 [batch, length + 1], spread over the mesh, and the loss is
-        the mean cross entropy, float32 [], nats per byte.
+        The jitted function; tokens are uint8 [batch, length + 1], spread over the mesh, and the
+        loss is the mean cross entropy, float32 [], nats per byte.
     """
     graphdef, _ = split_model(config)
 

@@ -2,6 +2,8 @@
 
 import signal
 import threading
+from types import FrameType
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +19,7 @@ class Interrupts:
     def __init__(self):
         """Nothing has been wished for."""
         self._signal = 0
-        self._previous: dict[int, object] = {}
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
@@ -25,11 +27,11 @@ class Interrupts:
                 self._previous[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, _frame) -> None:
+    def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signal = number
         signal.signal(number, self._previous[number])
 

@@ -4,6 +4,7 @@ import jax
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jaxtyping import PyTree
 
 from pallas_kernels import ArgumentError
 from parallel import make_mesh
@@ -67,7 +68,7 @@ def check_layout(mesh: Mesh, *, batch: int, num_experts: int) -> None:
         )
 
 
-def shardings(mesh: Mesh, specs):
+def shardings(mesh: Mesh, specs: PyTree) -> PyTree:
     """Turn a tree of `PartitionSpec` into one of shardings."""
     return jax.tree.map(
         lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda leaf: isinstance(leaf, P)

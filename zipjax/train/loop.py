@@ -10,6 +10,7 @@ from parallel import record_fallbacks, wire_report
 from zipjax.train.batches import Batches, place_batch
 from zipjax.train.checkpoints import Checkpoints
 from zipjax.train.config import TrainConfig
+from zipjax.train.digest import digest_state
 from zipjax.train.evaluate import make_evaluate
 from zipjax.train.interrupts import Interrupts
 from zipjax.train.layout import check_layout
@@ -18,7 +19,7 @@ from zipjax.train.optimizer import learning_rate
 from zipjax.train.options import RunOptions
 from zipjax.train.progress import make_reporter
 from zipjax.train.state import TrainState, init_state
-from zipjax.train.step import StepMetrics, make_train_step
+from zipjax.train.step import make_train_step
 from zipjax.train.text import Text
 from zipjax.train.traffic import Sent, Traffic
 
@@ -32,6 +33,7 @@ class Outcome:
 
     Attributes:
         state: after the last step.
+        digest: of the state, see `digest_state`.
         first_step: steps done when this session began; 0 unless resumed.
         last_step: steps done now.
         records: metrics of every step, of earlier sessions too.
@@ -44,6 +46,7 @@ class Outcome:
     """
 
     state: TrainState
+    digest: str
     first_step: int
     last_step: int
     records: list[dict]
@@ -98,7 +101,7 @@ class _Run:
 
     def _begin(self) -> tuple[int, TrainState]:
         """Steps done and the state after them."""
-        if not self.options.resume:
+        if self.checkpoints is None or not self.options.resume:
             return 0, init_state(self.config, self.mesh)
         step, state, position = self.checkpoints.restore()
         assert position == self.batches.position(step), (position, step)
@@ -127,6 +130,7 @@ class _Run:
         self._save()
         return Outcome(
             state=self.state,
+            digest=digest_state(self.state),
             first_step=self.first,
             last_step=self.done,
             records=self.metrics.records,
@@ -153,13 +157,13 @@ class _Run:
         begun = time.perf_counter()
         tokens = place_batch(self.batches.train(self.done), self.mesh)
         self.state, metrics = self.train_step(self.state, tokens)
-        metrics = StepMetrics(*map(float, metrics))
+        figures = {name: float(value) for name, value in metrics._asdict().items()}
         taken_s = time.perf_counter() - begun
         self.step_s += taken_s
         self.done += 1
-        self.traffic.add_step(metrics.extra_rounds)
+        self.traffic.add_step(figures["extra_rounds"])
         tokens_per_s = self.config.batch * self.config.length / taken_s
-        record = {"step": self.done, **metrics._asdict(), "tokens_per_s": round(tokens_per_s, 1)}
+        record = {"step": self.done, **figures, "tokens_per_s": round(tokens_per_s, 1)}
         record["learning_rate"] = float(self.rate(self.done - 1))
         if self.done % READ_TRAFFIC_EVERY == 0 or self.done == self.last:
             total = self.traffic.total()

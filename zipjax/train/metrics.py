@@ -22,13 +22,13 @@ class MetricsFile:
             self.records = [r for r in _read_records(path) if r["step"] <= after_step]
         self._file = path.open("w", encoding="utf-8")
         for record in self.records:
-            self._write(record)
+            self._file.write(_line(record))
 
     def add(self, record: dict) -> None:
         """Append one record, whose "step" counts steps done."""
         self.records.append(record)
         if self._file is not None:
-            self._write(record)
+            self._file.write(_line(record))
             self._file.flush()
 
     def close(self) -> None:
@@ -36,8 +36,9 @@ class MetricsFile:
         if self._file is not None:
             self._file.close()
 
-    def _write(self, record: dict) -> None:
-        self._file.write(json.dumps(record) + "\n")
+
+def _line(record: dict) -> str:
+    return json.dumps(record) + "\n"
 
 
 def _read_records(path: Path) -> list[dict]:

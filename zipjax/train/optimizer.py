@@ -34,6 +34,6 @@ def make_optimizer(config: OptimizerConfig, *, steps: int) -> optax.GradientTran
     )
 
 
-def _decays(params: nnx.State):
+def _decays(params: nnx.State) -> nnx.State:
     """Whether a parameter is a matrix rather than the scale of a norm."""
     return jax.tree.map_with_path(lambda path, _: "scale" not in jax.tree_util.keystr(path), params)

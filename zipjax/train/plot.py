@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
+from typing import Any
 
 _TRAIN, _VALIDATION, _INK = "#3b6fb6", "#d1495b", "#3a3a3a"
 
@@ -18,6 +19,7 @@ def plot_losses(records: Sequence[dict], path: Path, *, title: str) -> None:
     # Matplotlib takes half a second to import; only those who draw pay for it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
@@ -40,19 +42,25 @@ def plot_losses(records: Sequence[dict], path: Path, *, title: str) -> None:
     axes.set_title(title, loc="left", color=_INK)
     axes.set_xlabel("step")
     axes.set_ylabel("loss, nats per byte")
-    bits = axes.secondary_yaxis("right", functions=(lambda x: x / log(2), lambda x: x * log(2)))
+    bits = axes.secondary_yaxis("right", functions=(_to_bits, _to_nats))
     bits.set_ylabel("bits per byte")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path)
 
 
-def _smooth(values: Sequence[float], decay: float = 0.9) -> list[float]:
-    """Exponential mean that forgets its start."""
-    smoothed, total, weight = [], 0.0, 0.0
-    for value in values:
-        total = decay * total + (1 - decay) * value
-        weight = decay * weight + (1 - decay)
-        smoothed.append(total / weight)
-    return smoothed
+def _to_bits(nats: Any) -> Any:
+    return nats / log(2)
+
+
+def _to_nats(bits: Any) -> Any:
+    return bits * log(2)
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Mean over the neighbours, 4 % of the run."""
+    reach = len(values) // 50
+    windows = (values[max(i - reach, 0) : i + reach + 1] for i in range(len(values)))
+    return [sum(window) / len(window) for window in windows]

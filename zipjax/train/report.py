@@ -25,6 +25,7 @@ def summary(outcome: Outcome, *, tokens_per_step: int) -> dict:
             for axis, sent in outcome.sent.items()
         },
         "fallbacks": outcome.num_fallbacks,
+        "digest": outcome.digest,
         "tokens_per_s": round(steps * tokens_per_step / outcome.step_s, 1) if steps else None,
         "compile_s": round(outcome.compile_s, 2),
         "step_s": round(outcome.step_s, 2),
@@ -56,6 +57,7 @@ def closing_table(outcome: Outcome, *, tokens_per_step: int) -> Table:
     table.add_row("tokens/s", "-" if speed is None else f"{speed:,.0f}")
     table.add_row("compiling", f"{outcome.compile_s:.1f} s")
     table.add_row("in all", f"{outcome.total_s:.1f} s")
+    table.add_row("digest of the state", outcome.digest)
     return table
 
 

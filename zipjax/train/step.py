@@ -54,7 +54,7 @@ def make_train_step(config: TrainConfig, mesh: Mesh) -> jax.stages.Wrapped:
     optimizer = make_optimizer(config.optimizer, steps=config.steps)
     codec = wire_codes(config.codec).gradients
 
-    def local_loss(params: nnx.State, tokens: jax.Array):
+    def local_loss(params: nnx.State, tokens: jax.Array) -> tuple[jax.Array, tuple]:
         cross_entropy, stats = cross_entropy_share(graphdef, params, tokens, config)
         balance = stats.balance_loss.mean() / mesh.size
         return cross_entropy + config.balance_weight * balance, (cross_entropy, stats)

@@ -41,7 +41,7 @@ class Text:
         state = hashlib.blake2b(digest_size=16)
         for part in (self.train, self.validation):
             state.update(len(part).to_bytes(8, "little"))
-            state.update(np.ascontiguousarray(part))
+            state.update(part.tobytes())
         return state.hexdigest()
 
 
