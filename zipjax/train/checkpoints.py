@@ -36,9 +36,14 @@ class Checkpoints:
             mesh: that it runs on.
             text_digest: of the text it learns from.
             resume: go on with what is there; otherwise it is set aside as "FOLDER.previous".
+
+        Raises:
+            ArgumentError: when there is nothing to go on with.
         """
         if not resume:
             _set_aside(folder)
+        elif not folder.is_dir():
+            raise _nothing_to_resume(folder)
         self._mesh = mesh
         self._config = config
         self._identity = {"config": config.to_json(), "text": text_digest}
@@ -77,11 +82,7 @@ class Checkpoints:
         """
         step = self.latest
         if step is None:
-            raise ArgumentError(
-                "there must be a checkpoint to resume from",
-                got=f"none in {self._checkpointer.directory}",
-                fix="leave --resume away to start anew",
-            )
+            raise _nothing_to_resume(Path(self._checkpointer.directory))
         metadata = self._checkpointer.metadata(step).custom_metadata
         if not isinstance(metadata, dict) or not {"config", "text", "position"} <= set(metadata):
             raise FormatError("the checkpoint must be one of a training run", got=f"step {step}")
@@ -102,6 +103,14 @@ class Checkpoints:
     def close(self) -> None:
         """Wait for what is being written, and close."""
         self._checkpointer.close()
+
+
+def _nothing_to_resume(folder: Path) -> ArgumentError:
+    return ArgumentError(
+        "there must be a checkpoint to resume from",
+        got=f"none in {folder}",
+        fix="leave --resume away to start anew",
+    )
 
 
 def _set_aside(folder: Path) -> None:
