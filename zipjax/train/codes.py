@@ -11,10 +11,10 @@ from parallel import Codec
 
 # bfloat16 tokens and their gradients. Runs are short enough to lie within one row: rows differ in
 # scale, and the zero rows behind the end of a queue then cost nothing.
-ACTIVATIONS = ExponentConfig(num_slots=8, elems_per_far=256, max_run_elems=64)
+ACTIVATIONS = ExponentConfig(code_bits=3, num_slots=8, elems_per_far=256, max_run_elems=64)
 
 # float32 gradients of parameters: products of activations and gradients, with far heavier tails.
-GRADIENTS = ExponentConfig(num_slots=16, elems_per_far=96, max_run_elems=32)
+GRADIENTS = ExponentConfig(code_bits=3, num_slots=16, elems_per_far=96, max_run_elems=32)
 
 
 class WireCodes(NamedTuple):
