@@ -22,4 +22,3 @@ def capacity_of(count: int) -> int:
         return max(256, 1 << (count - 1).bit_length()) if count else 256
     step = 1 << ((count - 1).bit_length() - 4)
     return -(-count // step) * step
-
