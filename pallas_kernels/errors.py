@@ -1,4 +1,4 @@
-"""Every exception the house raises on purpose, each with what must hold, what was got and what to do."""
+"""Every exception the house raises on purpose: what must hold, what was got, what to do."""
 
 
 class ZipError(Exception):
@@ -35,7 +35,7 @@ class ArgumentError(ZipError, ValueError):
 
 
 class FormatError(ZipError, ValueError):
-    """Stored data is not what its format says: foreign, truncated, from the future, or inconsistent."""
+    """Stored data is not what its format says: foreign, truncated, newer, or inconsistent."""
 
 
 class ChecksumError(FormatError):

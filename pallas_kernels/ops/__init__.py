@@ -1,0 +1,1 @@
+"""The ops, a room each; they are entered by their own doors."""
