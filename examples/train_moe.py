@@ -13,7 +13,7 @@ import json
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import jax
 import tyro
@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
             process_id=options.process_id,
             num_cpu_devices=options.cpu_devices,
         )
-        return check(options) if options.check else run(options)
+        with engine.stdout_for_data() as out:
+            return (check if options.check else run)(options, out)
     except ZipError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -67,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def run(options: Options) -> int:
+def run(options: Options, out: TextIO) -> int:
     """Train once, keep everything, and say how it went."""
     text = engine.read_text(options.data)
     mesh = engine.make_train_mesh(options.train.model.num_experts)
@@ -75,11 +76,11 @@ def run(options: Options) -> int:
     outcome = engine.train(options.train, text, mesh, options.run)
     if jax.process_index() == 0:
         _keep(options, text, outcome)
-        _close(options, outcome)
+        _close(options, out, outcome)
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def check(options: Options) -> int:
+def check(options: Options, out: TextIO) -> int:
     """Train compressed, then raw, and compare."""
     text = engine.read_text(options.data)
     mesh = engine.make_train_mesh(options.train.model.num_experts)
@@ -94,7 +95,7 @@ def check(options: Options) -> int:
             return 128 + outcomes[codec].signal
     found = engine.compare_states(outcomes["exponent"].state, outcomes[None].state)
     if jax.process_index() == 0:
-        _close(options, outcomes["exponent"], found)
+        _close(options, out, outcomes["exponent"], found)
     return 0 if found.identical else 1
 
 
@@ -121,7 +122,10 @@ def _keep(options: Options, text: engine.Text, outcome: engine.Outcome) -> None:
 
 
 def _close(
-    options: Options, outcome: engine.Outcome, found: engine.Comparison | None = None
+    options: Options,
+    out: TextIO,
+    outcome: engine.Outcome,
+    found: engine.Comparison | None = None,
 ) -> None:
     """Print the closing table, and what the check found."""
     tokens_per_step = options.train.batch * options.train.length
@@ -130,11 +134,11 @@ def _close(
         if found is not None:
             figures["bit_identical"] = found.identical
             figures["differing"] = found.differing
-        print(json.dumps(figures))
+        print(json.dumps(figures), file=out)
         return
     if options.run.quiet:
         return
-    console = Console()
+    console = Console(file=out)
     console.print(engine.closing_table(outcome, tokens_per_step=tokens_per_step))
     if found is not None:
         console.print(found.sentence(steps=outcome.last_step))

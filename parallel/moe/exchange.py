@@ -86,7 +86,7 @@ def mixture(
 
 
 def default_schedule(
-    num_tokens: int, num_selected: int, num_experts: int, *, slack: float = 1.5
+    num_tokens: int, num_selected: int, num_experts: int, *, slack: float = 2.0
 ) -> Schedule:
     """A first round for `slack` times a fair share of the assignments, later ones a quarter of it.
 

@@ -5,6 +5,7 @@ from zipjax.train.check import compare_states as compare_states
 from zipjax.train.config import OptimizerConfig as OptimizerConfig
 from zipjax.train.config import TrainConfig as TrainConfig
 from zipjax.train.devices import set_up_devices as set_up_devices
+from zipjax.train.devices import stdout_for_data as stdout_for_data
 from zipjax.train.digest import digest_state as digest_state
 from zipjax.train.layout import make_train_mesh as make_train_mesh
 from zipjax.train.loop import Outcome as Outcome

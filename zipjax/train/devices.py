@@ -1,6 +1,10 @@
 """Choose the devices of a run, before anything touches one."""
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO
 
 import jax
 
@@ -48,6 +52,29 @@ def set_up_devices(
             jax.distributed.initialize(coordinator, num_processes, process_id)
     except RuntimeError as error:
         raise ArgumentError("devices must be set up before JAX uses any", got=str(error)) from error
+
+
+@contextlib.contextmanager
+def stdout_for_data() -> Iterator[TextIO]:
+    """Keep stdout for what we print: with several processes, gloo prints its greetings there too.
+
+    Inside, what others write to file descriptor 1 goes to stderr.
+
+    Yields:
+        Where to print.
+    """
+    if jax.process_count() == 1:
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    descriptor = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(descriptor), "w") as out:
+            yield out
+    finally:
+        os.dup2(descriptor, 1)
+        os.close(descriptor)
 
 
 def _number(value: int | None, variable: str) -> int | None:
