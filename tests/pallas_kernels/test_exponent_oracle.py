@@ -107,3 +107,21 @@ def test_padding_costs_about_three_percent_at_most(n):
     layout = plan(DTYPES["bfloat16"], n)
     assert n <= layout.padded_elems <= n * 1.033
     assert layout.run_elems <= 512
+
+
+def test_the_example_of_the_format_document():
+    """docs/wire-format.md, section 6, byte for byte."""
+    dtype = DTYPES["bfloat16"]
+    values = np.array([1.0, -2.5, 0.0, 100.0, 2.0**-15, 1e-30])
+    layout = plan(dtype, 6, slots=4, per_far=256, run=256, bits=4)
+    base = np.full((1, 16, 16), 0x75, np.uint8)
+    streams = position_slots.encode(bits_of(values, dtype), layout, base)
+    side = "75" * 256 + "a6" + "00" * 31 + "05000000" + "00010000" * 31 + "01000000"
+    expected = {
+        "remainder": "00a0004880a2" + "00" * 250,
+        "code": "0a000b00000000000b000600" + "00" * 116,
+        "slots": "30403030",
+        "side": side,
+    }
+    assert {name: stream.tobytes().hex() for name, stream in streams.items()} == expected
+    np.testing.assert_array_equal(position_slots.decode(streams, layout), bits_of(values, dtype))
