@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from pallas_kernels import ArgumentError
+from tests.support.compile_cache import compile_cache
 from tests.support.equal import assert_same_bits
 from tests.zipjax.train_cases import quietly, tiny_config, tiny_text
 from zipjax.train import closing_table, compare_states, make_train_mesh, summary, train
 from zipjax.train import loop as loop_module
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    with compile_cache(tmp_path_factory.mktemp("programs")):
+        yield
 
 
 @pytest.fixture(scope="module")

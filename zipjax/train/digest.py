@@ -4,8 +4,11 @@ import hashlib
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import PyTree
+
+_SEEDS = (np.uint32(0x9E3779B9), np.uint32(0x3C6EF372))  # of two sums that do not fail together
 
 
 def digest_state(state: PyTree) -> str:
@@ -17,18 +20,26 @@ def digest_state(state: PyTree) -> str:
     Args:
         state: pytree of arrays with elements of 32 bits.
     """
-    sums = jax.jit(lambda leaves: [_checksum(leaf) for leaf in leaves])(jax.tree.leaves(state))
+    sums = _checksums(jax.tree.leaves(state))
     words = b"".join(bytes(memoryview(jax.device_get(pair))) for pair in sums)
     return hashlib.blake2b(words, digest_size=8).hexdigest()
+
+
+@jax.jit
+def _checksums(leaves: list[jax.Array]) -> list[jax.Array]:
+    return [_checksum(leaf) for leaf in leaves]
 
 
 def _checksum(x: jax.Array) -> jax.Array:
     """Two sums over elements mixed with their positions: uint32 [2]."""
     bits = lax.bitcast_convert_type(x, jnp.uint32).reshape(-1)
     place = jnp.arange(bits.size, dtype=jnp.uint32)
-    return jnp.stack([_mixed_sum(bits, place, odd) for odd in (0x9E3779B1, 0xC2B2AE35)])
+    sums = [_avalanche(bits ^ _avalanche(place + seed)).sum(dtype=jnp.uint32) for seed in _SEEDS]
+    return jnp.stack(sums)
 
 
-def _mixed_sum(bits: jax.Array, place: jax.Array, odd: int) -> jax.Array:
-    mixed = (bits ^ (place * jnp.uint32(odd))) * jnp.uint32(0x85EBCA6B)
-    return jnp.sum((mixed ^ (mixed >> 15)) * jnp.uint32(odd), dtype=jnp.uint32)
+def _avalanche(x: jax.Array) -> jax.Array:
+    """Let every bit in flip half of the bits out (the last step of MurmurHash3)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
