@@ -1,4 +1,4 @@
-"""Compile equal programs once: many small runs of one model differ in everything but the program."""
+"""Compile equal programs once: runs of one model differ in everything but the program."""
 
 import contextlib
 from collections.abc import Iterator
