@@ -27,7 +27,8 @@ def on_event(event, args):
     if event == "open" and isinstance(args[0], str):
         path = os.path.abspath(args[0])
         is_code = path.endswith((".py", ".pyc", ".so", ".pth", ".pyi")) or "__pycache__" in path
-        if path.startswith({root!r}) and not is_code:
+        is_ours = path.startswith({root!r}) and not path.startswith(sys.prefix)
+        if is_ours and not is_code:
             touched.append(path)
 before = dict(os.environ)
 sys.addaudithook(on_event)
