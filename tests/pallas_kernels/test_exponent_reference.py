@@ -101,6 +101,7 @@ def test_every_pattern_in_window_slot_or_list(name, code_bits, base):
         ("float16", (7, 3)),
         ("float32", (1, 1, 300)),
         ("bfloat16", (97, 131)),
+        ("bfloat16", (100, 100)),  # whole runs, then runs of padding alone
     ],
 )
 def test_any_shape(name, shape):

@@ -72,7 +72,8 @@ def _pad(words: Array, layout: SlotLayout) -> tuple[Array, Array]:
     if num_pad == 0:
         return words, choose_base(words, layout)
     base = choose_base(jnp.pad(words, (0, num_pad)), layout)
-    # Runs of padding alone have base 0 and are zeros; one run may hold both.
+    # In runs of padding alone w = 0 is u = 0: their base is 0, or zero is in every window. One run
+    # may hold data and padding.
     num_mixed = -layout.num_elems % layout.run_elems
     place = base.reshape(-1)[layout.num_elems // layout.run_elems].astype(words.dtype)
     place = place << layout.mantissa_bits
