@@ -11,6 +11,7 @@ is compared with its input.
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 from pallas_kernels import (  # noqa: E402
+    ExponentConfig,
     decode,
     encode,
     exponent_decode,
@@ -51,16 +53,21 @@ class Contestant(NamedTuple):
 
 def ours() -> list[Contestant]:
     """The codec at rest and the codec on the wire, XLA on this CPU."""
-    encode_wire, decode_wire = jax.jit(exponent_encode), jax.jit(exponent_decode)
 
-    def blocked(call):
-        return lambda x: jax.block_until_ready(call(x))
+    def contestant(name: str, encode: Callable, decode: Callable) -> Contestant:
+        def blocked(call: Callable) -> Callable:
+            return lambda x: jax.block_until_ready(call(x))
 
-    at_rest = (blocked(encode), blocked(decode))
-    on_wire = (blocked(encode_wire), blocked(decode_wire))
+        return Contestant(name, jnp.asarray, blocked(encode), blocked(decode), lambda t: t.nbytes)
+
+    decode_wire = jax.jit(exponent_decode)
+    wire = {"wire, for weights": ExponentConfig.gaussian(), "wire, default": ExponentConfig()}
     return [
-        Contestant("zipjax at rest", jnp.asarray, *at_rest, lambda t: t.nbytes),
-        Contestant("zipjax on the wire", jnp.asarray, *on_wire, lambda p: p.nbytes),
+        contestant("zipjax at rest", encode, decode),
+        *(
+            contestant(f"zipjax {name}", jax.jit(partial(exponent_encode, config=c)), decode_wire)
+            for name, c in wire.items()
+        ),
     ]
 
 
