@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from pallas_kernels import ArgumentError
+from pallas_kernels import ArgumentError, FormatError
 from tests.support.compile_cache import compile_cache
 from tests.support.equal import assert_same_bits
 from tests.zipjax.train_cases import quietly, tiny_config, tiny_text
@@ -124,6 +124,23 @@ def test_another_run_cannot_be_resumed(mesh, whole):
         train(tiny_config(seed=1, steps=9), tiny_text(), mesh, resume)
     with pytest.raises(ArgumentError, match="the text must be the one"):
         train(tiny_config(), tiny_text(seed=1), mesh, resume)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "one bit"])
+def test_a_damaged_checkpoint_is_refused(mesh, tmp_path, damage):
+    """Whatever Orbax itself sees of it: the digest sees the rest."""
+    config, text = tiny_config(steps=1), tiny_text()
+    train(config, text, mesh, quietly(tmp_path))
+    files = [path for path in (tmp_path / "checkpoints/1/state").rglob("d/*") if path.is_file()]
+    assert files
+    for path in files:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data[:-100] if damage == "truncated" else data)
+    with pytest.raises(
+        FormatError, match=r"the checkpoint of step 1 must .* move its folder 1 away"
+    ):
+        train(config, text, mesh, quietly(tmp_path, resume=True))
 
 
 def test_the_codec_may_change_between_sessions(mesh, whole):

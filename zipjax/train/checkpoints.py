@@ -9,8 +9,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from orbax.checkpoint import v1 as ocp
 
-from pallas_kernels import ArgumentError, FormatError
+from pallas_kernels import ArgumentError, ChecksumError, FormatError
 from zipjax.train.config import TrainConfig
+from zipjax.train.digest import digest_state
 from zipjax.train.layout import shardings
 from zipjax.train.state import TrainState, abstract_state, state_specs
 
@@ -21,8 +22,8 @@ FIX = "pass the options of the run that wrote it, or another --out, or leave --r
 class Checkpoints:
     """The checkpoints of one run.
 
-    Beside the state they keep the config, the digest of the text and the position in it. A run
-    that would not go on as it began is refused.
+    Beside the state they keep its digest, the config, the digest of the text and the position in
+    it. A run that would not go on as it began is refused, and so is a state with a wrong bit.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Checkpoints:
         """
         if self.latest == step:
             return
-        metadata = self._identity | {"position": position}
+        metadata = self._identity | {"position": position, "digest": digest_state(state)}
         self._checkpointer.save(step, _named(state), custom_metadata=metadata)
 
     @property
@@ -79,12 +80,15 @@ class Checkpoints:
 
         Raises:
             ArgumentError: when there is none, or it is of another run.
+            FormatError: when it is damaged; ChecksumError when only its bits show it.
         """
         step = self.latest
         if step is None:
             raise _nothing_to_resume(Path(self._checkpointer.directory))
         metadata = self._checkpointer.metadata(step).custom_metadata
-        if not isinstance(metadata, dict) or not {"config", "text", "position"} <= set(metadata):
+        if not isinstance(metadata, dict) or not {"config", "text", "position", "digest"} <= set(
+            metadata
+        ):
             raise FormatError("the checkpoint must be one of a training run", got=f"step {step}")
         _check_same_run(metadata, self._identity)
         abstract = abstract_state(self._config)
@@ -94,11 +98,30 @@ class Checkpoints:
             abstract,
             places,
         )
-        leaves = self._checkpointer.load(step, _named(abstract))
+        leaves = self._load(step, _named(abstract))
         state = jax.tree.unflatten(
             jax.tree.structure(abstract), [leaves[name] for name in _named(abstract)]
         )
+        if digest_state(state) != metadata["digest"]:
+            raise ChecksumError(
+                f"the checkpoint of step {step} must hold what was saved",
+                got=f"other bits: it was damaged in {self._checkpointer.directory}",
+                fix=self._way_out(step),
+            )
         return step, state, metadata["position"]
+
+    def _load(self, step: int, named: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._checkpointer.load(step, named)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise FormatError(
+                f"the checkpoint of step {step} must be whole",
+                got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                fix=self._way_out(step),
+            ) from error
+
+    def _way_out(self, step: int) -> str:
+        return f"move its folder {step} away to resume from the one before"
 
     def close(self) -> None:
         """Wait for what is being written, and close."""
