@@ -34,7 +34,8 @@ NUM_RANKS = 8
 EXPERT_RANKS, DATA_RANKS = 4, 2
 NO_LIST = 1 << 30  # so many elements an entry: the list is as short as it gets
 FAR_BITS = 40
-GRID = [(slots, run) for run in (512, 128, 64, 32) for slots in (8, 16, 24)]
+GRID = [(3, slots, run) for run in (512, 64, 32) for slots in (8, 16)]
+GRID += [(4, 4, run) for run in (256, 128, 64, 32)]
 Parts = dict[str, list[np.ndarray]]
 
 
@@ -65,6 +66,7 @@ def trained(config: TrainConfig, stops: tuple[int, ...]) -> Iterator[tuple[nnx.S
     step = make_train_step(config, mesh)
     for done in range(1, max(stops) + 1):
         state, _ = step(state, place_batch(batches.train(done - 1), mesh))
+        jax.block_until_ready(state)  # steps in flight at once can starve XLA's CPU threads
         if done in stops:
             yield jax.device_get(state.params), batches.train(done)
 
@@ -124,11 +126,11 @@ def probed_loss(graphdef, params, probes, tokens, *, schedule):
     return losses.mean() / NUM_RANKS, jnp.stack(sent)
 
 
-def codes(name: str, grid: list[tuple[int, int]]) -> list[ExponentConfig]:
+def codes(name: str, grid: list[tuple[int, int, int]]) -> list[ExponentConfig]:
     """The grid, with the code in use last."""
     tried = [
-        ExponentConfig(num_slots=slots, elems_per_far=NO_LIST, max_run_elems=run)
-        for slots, run in grid
+        ExponentConfig(code_bits=bits, num_slots=slots, elems_per_far=NO_LIST, max_run_elems=run)
+        for bits, slots, run in grid
     ]
     return [*tried, code_in_use(name)]
 
@@ -142,9 +144,10 @@ def row(name: str, seen: list[Parts], code: ExponentConfig) -> dict:
     """One line of the table."""
     far, bits = far_share(name, seen, code), static_bits(seen[0][name][0], code)
     chosen = code == code_in_use(name)
+    knobs = f"bits={code.code_bits} C={code.num_slots} L={code.max_run_elems}"
     return {
         "message": name,
-        "code": f"L={code.max_run_elems} C={code.num_slots}" + (" (in use)" if chosen else ""),
+        "code": knobs + (" (in use)" if chosen else ""),
         "bits": bits,
         "far per 1000": 1000 * far,
         "bits with far": bits if chosen else bits + FAR_BITS * far,

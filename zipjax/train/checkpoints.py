@@ -113,7 +113,7 @@ class Checkpoints:
     def _load(self, step: int, named: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._checkpointer.load(step, named)
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except Exception as error:  # whatever the storage below Orbax raises, groups included
             raise FormatError(
                 f"the checkpoint of step {step} must be whole",
                 got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",

@@ -157,6 +157,8 @@ class _Run:
         begun = time.perf_counter()
         tokens = place_batch(self.batches.train(self.done), self.mesh)
         self.state, metrics = self.train_step(self.state, tokens)
+        # Reading the metrics waits for the step. On a CPU that is needed: the devices of several
+        # steps in flight can take all of XLA's threads and wait for each other for ever.
         figures = {name: float(value) for name, value in metrics._asdict().items()}
         taken_s = time.perf_counter() - begun
         self.step_s += taken_s
