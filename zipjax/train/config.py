@@ -58,7 +58,7 @@ class TrainConfig:
         optimizer: how it learns.
     """
 
-    steps: int = 240
+    steps: int = 160
     batch: int = 16
     length: int = 256
     seed: int = 0
