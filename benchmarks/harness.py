@@ -63,13 +63,27 @@ def on_one_core(malloc: str) -> None:
     os.execve(sys.executable, [sys.executable, *sys.argv], rest | want)
 
 
-def interleaved_ms(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median milliseconds of each call, every round timing all of them once; one warm-up round."""
+def interleaved_ms(
+    calls: Mapping[str, Callable[[Any], Any]],
+    rounds: int,
+    *,
+    fixed: Mapping[str, Any],
+    prepare: Mapping[str, Callable[[], Any]] | None = None,
+) -> dict[str, float]:
+    """Median milliseconds of each call, every round timing all of them once; one warm-up round.
+
+    Args:
+        calls: what is timed, by name.
+        rounds: how often.
+        fixed: the argument of a call, the same in every round.
+        prepare: makes the argument anew before each call, outside the timing.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
+            operand = prepare[name]() if prepare and name in prepare else fixed[name]
             start = time.perf_counter()
-            call()
+            call(operand)
             if turn:
                 times[name].append((time.perf_counter() - start) * 1e3)
     return {name: statistics.median(taken) for name, taken in times.items()}
