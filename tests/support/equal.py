@@ -1,5 +1,6 @@
 """Equality on bits: what lossless means here."""
 
+import chex
 import jax
 import numpy as np
 
@@ -13,10 +14,9 @@ def bits(x) -> np.ndarray:
 
 def assert_same_bits(got, want) -> None:
     """Two arrays, or trees of arrays, of the same structure, shapes, dtypes and bits."""
-    got_leaves, got_tree = jax.tree_util.tree_flatten_with_path(got)
-    want_leaves, want_tree = jax.tree_util.tree_flatten_with_path(want)
-    assert got_tree == want_tree
-    for (path, a), (_, b) in zip(got_leaves, want_leaves, strict=True):
+    chex.assert_trees_all_equal_structs(got, want)
+    got_leaves = jax.tree_util.tree_leaves_with_path(got)
+    for (path, a), b in zip(got_leaves, jax.tree.leaves(want), strict=True):
         name = jax.tree_util.keystr(path)
         assert np.asarray(a).dtype == np.asarray(b).dtype, name
         assert np.shape(a) == np.shape(b), name
