@@ -32,7 +32,7 @@ class DecoderConfig:
     head_dim: int = 32
     num_experts: int = 8
     num_selected: int = 2
-    expert_hidden: int = 256
+    expert_hidden: int = 128
     rope_theta: float = 10_000.0
     compute_dtype: str = "float32"
     wire_dtype: str = "bfloat16"
