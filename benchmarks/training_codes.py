@@ -35,7 +35,7 @@ EXPERT_RANKS, DATA_RANKS = 4, 2
 NO_LIST = 1 << 30  # so many elements an entry: the list is as short as it gets
 FAR_BITS = 40
 GRID = [(3, slots, run) for run in (512, 64, 32) for slots in (8, 16)]
-GRID += [(4, 4, run) for run in (256, 128, 64, 32)]
+GRID += [(4, slots, run) for run in (256, 128, 64, 32) for slots in (4, 8)]
 Parts = dict[str, list[np.ndarray]]
 
 
@@ -44,7 +44,7 @@ def main() -> int:
     args = harness.arguments(__doc__.splitlines()[0]).parse_args()
     set_up_devices()
     config = TrainConfig(codec=None)
-    stops, grid = ((2,), GRID[:1]) if args.quick else ((10, 40, 100), GRID)
+    stops, grid = ((2,), GRID[:1]) if args.quick else ((20, 60, 150), GRID)
     seen = [messages(config, params, batch) for params, batch in trained(config, stops)]
     rows = [row(name, seen, code) for name in seen[0] for code in codes(name, grid)]
     columns = {

@@ -11,11 +11,11 @@ from parallel import Codec
 
 # bfloat16 tokens and their gradients. Runs are short enough to lie within one row: rows differ in
 # scale, and the zero rows behind the end of a queue then cost nothing.
-ACTIVATIONS = ExponentConfig(code_bits=3, num_slots=8, elems_per_far=192, max_run_elems=64)
+ACTIVATIONS = ExponentConfig(code_bits=3, num_slots=8, elems_per_far=160, max_run_elems=64)
 
 # float32 gradients of parameters: products of activations and gradients, with far heavier tails. A
 # window of 16 exponents costs the bit that a window of 8 would need in slots and far list.
-GRADIENTS = ExponentConfig(code_bits=4, num_slots=4, elems_per_far=256, max_run_elems=128)
+GRADIENTS = ExponentConfig(code_bits=4, num_slots=4, elems_per_far=160, max_run_elems=128)
 
 
 class WireCodes(NamedTuple):

@@ -58,12 +58,12 @@ class TrainConfig:
         optimizer: how it learns.
     """
 
-    steps: int = 160
+    steps: int = 300
     batch: int = 16
     length: int = 256
     seed: int = 0
     balance_weight: float = 0.05
-    eval_every: int = 40
+    eval_every: int = 50
     eval_batches: int = 4
     codec: Literal["exponent"] | None = "exponent"
     model: DecoderConfig = field(default_factory=DecoderConfig)
