@@ -87,10 +87,10 @@ class CompressedTensor:
 
     def __repr__(self) -> str:
         sizes = ",".join(map(str, self.shape))
-        return (
-            f"CompressedTensor({dtype_name(self.dtype)}[{sizes}], {self.codec}/{self.layout}, "
-            f"{self.bits_per_element:.2f} bits/element)"
-        )
+        what = f"{dtype_name(self.dtype)}[{sizes}], {self.codec}/{self.layout}"
+        if not all(hasattr(stream, "dtype") for stream in self.streams.values()):
+            return f"CompressedTensor({what})"  # a tree map put something else in: shapes, specs
+        return f"CompressedTensor({what}, {self.bits_per_element:.2f} bits/element)"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refuse: an array of compressed bytes would be silently wrong."""
