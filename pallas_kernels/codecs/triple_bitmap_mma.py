@@ -1,12 +1,14 @@
 """Codec `triple_bitmap`, layouts `mma16x256` and `mma256x16`: weights as tensor cores take them.
 
-The same window, table, patches and rare elements as in `rows16`; only the order of the elements
-(`format.mma_order`) and how the lists are stored differ:
+The same window and table as in `rows16`; the order of the elements (`format.mma_order`) and the
+lists differ:
 
     words          sign, code and mantissa, W = M + 4 bits an element
-    tile_offsets   [T + 1, 2]: where a tile's patches and rare entries start
-    patches        two entries (position << 4 | index) to a word, the first in the low half
-    rare_entries   position << 8 | exponent
+    tile_offsets   [T + 1, 2]: where a tile's patch words and its rare entries start
+    patches        two entries (position << 4 | index) to a word, the first in the low half; a tile
+                   with an odd number of them has the last one twice
+    rare_entries   position << 8 | exponent, for what has no entry in the table and for what a tile
+                   has beyond 128 patches; it has no patch
 
 Both lists are padded with zeros. What lies beyond a matrix's rows and depths is zero: the smallest
 number of the window, so finite whatever the base. Written to be read, not to be fast.
@@ -19,6 +21,7 @@ from pallas_kernels.format import (
     LAYOUT_MMA,
     PATCH_WORDS_STEP,
     RARE_ENTRIES_STEP,
+    TILE_PATCH_WORDS,
     WINDOW_SIZE,
     bit_view,
     float_spec,
@@ -60,18 +63,21 @@ def encode(x: np.ndarray, layout: str) -> dict[str, np.ndarray]:
     positions = _positions(kept.reshape(x.shape), layout)
     escapes = _positions(escape.reshape(x.shape), layout)
     tile, position = np.nonzero(escapes)
-    index, is_rare = index_escapes(escapes[tile, position] - 1, table, base)
-    offsets = np.stack(
-        [np.searchsorted(t, np.arange(len(positions) + 1)) for t in (tile, tile[is_rare])], axis=1
-    )
-    rare = position[is_rare] << 8 | (escapes[tile, position] - 1)[is_rare]
-    patches = _padded((position << 4 | index).astype("<u2"), 2 * PATCH_WORDS_STEP)
+    exponent = escapes[tile, position] - 1
+    index, is_rare = index_escapes(exponent, table, base)
+    is_rare |= _rank_in_tile(tile, ~is_rare) >= 2 * TILE_PATCH_WORDS
+    words, word_tile = _pairs(tile[~is_rare], (position << 4 | index)[~is_rare])
+    offsets = [
+        np.searchsorted(tiles, np.arange(len(positions) + 1))
+        for tiles in (word_tile, tile[is_rare])
+    ]
+    rare = (position << 8 | exponent)[is_rare].astype(np.uint32)
     return {
         "exponents": np.concatenate([[base], table]).astype(np.uint8),
         "words": pack_pairs(pairs_of_positions(positions), spec),
-        "tile_offsets": offsets.astype(np.uint32),
-        "patches": patches.view("<u4"),
-        "rare_entries": _padded(rare.astype(np.uint32), RARE_ENTRIES_STEP),
+        "tile_offsets": np.stack(offsets, axis=1).astype(np.uint32),
+        "patches": _padded(words, PATCH_WORDS_STEP),
+        "rare_entries": _padded(rare, RARE_ENTRIES_STEP),
     }
 
 
@@ -85,7 +91,7 @@ def decode(
     offsets = streams["tile_offsets"].astype(np.int64)
 
     exponent = np.full(bits.shape, base)
-    tile = np.repeat(np.arange(len(bits)), np.diff(offsets[:, 0]))
+    tile = np.repeat(np.arange(len(bits)), 2 * np.diff(offsets[:, 0]))
     patches = streams["patches"].view("<u2")[: tile.size].astype(np.int64)
     exponent[tile, patches >> 4] = table[patches & 15]
     tile = np.repeat(np.arange(len(bits)), np.diff(offsets[:, 1]))
@@ -111,6 +117,26 @@ def _matrices(positions: np.ndarray, shape: tuple[int, ...], layout: str) -> np.
     matrices = matrices_of_tiles(tiles, int(np.prod(batch, dtype=np.int64)), rows, depth)
     rows_first = matrices.reshape(*batch, rows, depth)
     return np.ascontiguousarray(rows_first if layout == LAYOUT_MMA else rows_first.swapaxes(-1, -2))
+
+
+def _rank_in_tile(tile: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """How many counted elements of the same tile come before each element."""
+    before = np.cumsum(counted) - counted
+    starts = np.searchsorted(tile, tile)  # where each element's tile starts
+    return before - before[starts] if tile.size else before
+
+
+def _pairs(tile: np.ndarray, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries in pairs, tile by tile, and the tile of each pair."""
+    words, tiles = [], []
+    for number in np.unique(tile):
+        own = entries[tile == number]
+        own = np.append(own, own[-1:]) if own.size % 2 else own
+        words.append(own[0::2] | own[1::2] << 16)
+        tiles.append(np.full(own.size // 2, number))
+    if not words:
+        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
+    return np.concatenate(words).astype(np.uint32), np.concatenate(tiles)
 
 
 def _padded(entries: np.ndarray, step: int) -> np.ndarray:

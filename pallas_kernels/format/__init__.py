@@ -9,6 +9,7 @@ from pallas_kernels.format.floats import float_spec as float_spec
 from pallas_kernels.format.floats import join as join
 from pallas_kernels.format.floats import split as split
 from pallas_kernels.format.mma_order import LANES as LANES
+from pallas_kernels.format.mma_order import MMA_GROUP_ROWS as MMA_GROUP_ROWS
 from pallas_kernels.format.mma_order import MMA_GROUP_TILES as MMA_GROUP_TILES
 from pallas_kernels.format.mma_order import MMA_TILE_DEPTH as MMA_TILE_DEPTH
 from pallas_kernels.format.mma_order import MMA_TILE_ROWS as MMA_TILE_ROWS
@@ -41,6 +42,7 @@ from pallas_kernels.format.spec import RAW as RAW
 from pallas_kernels.format.spec import TABLE_SIZE as TABLE_SIZE
 from pallas_kernels.format.spec import TILE_ELEMS as TILE_ELEMS
 from pallas_kernels.format.spec import TILE_LANES as TILE_LANES
+from pallas_kernels.format.spec import TILE_PATCH_WORDS as TILE_PATCH_WORDS
 from pallas_kernels.format.spec import TILE_ROWS as TILE_ROWS
 from pallas_kernels.format.spec import TRIPLE_BITMAP as TRIPLE_BITMAP
 from pallas_kernels.format.spec import WINDOW_SIZE as WINDOW_SIZE

@@ -27,7 +27,8 @@ from pallas_kernels.format.floats import FloatSpec
 
 MMA_TILE_ROWS = 16
 MMA_TILE_DEPTH = 256
-MMA_GROUP_TILES = 4  # tiles of 64 consecutive rows lie together: one warpgroup's share
+MMA_GROUP_TILES = 8  # tiles of 128 consecutive rows lie together: what two warpgroups share
+MMA_GROUP_ROWS = MMA_GROUP_TILES * MMA_TILE_ROWS
 PAIR_WORDS = 64  # of a lane, in a tile
 PAIR_WORDS_PER_GROUP = 16
 LANES = 32
@@ -151,18 +152,18 @@ def positions_of_pairs(pairs: np.ndarray) -> np.ndarray:
 
 
 def matrix_grid(rows: int, depth: int) -> tuple[int, int]:
-    """How many groups of 64 rows and how many tiles of 256 depths cover a matrix."""
-    return -(-rows // (MMA_GROUP_TILES * MMA_TILE_ROWS)), -(-depth // MMA_TILE_DEPTH)
+    """How many groups of 128 rows and how many tiles of 256 depths cover a matrix."""
+    return -(-rows // MMA_GROUP_ROWS), -(-depth // MMA_TILE_DEPTH)
 
 
 def tiles_of_matrices(matrices: np.ndarray) -> np.ndarray:
     """Matrices [B, rows, depth], padded with zeros, as tiles [T, 16, 256].
 
-    Tiles are in the order [B, groups of 64 rows, depth, 4 tiles of the group].
+    Tiles are in the order [B, groups of 128 rows, depth, 8 tiles of the group].
     """
     batch, rows, depth = matrices.shape
     groups, steps = matrix_grid(rows, depth)
-    padded = np.zeros((batch, groups * 64, steps * MMA_TILE_DEPTH), matrices.dtype)
+    padded = np.zeros((batch, groups * MMA_GROUP_ROWS, steps * MMA_TILE_DEPTH), matrices.dtype)
     padded[:, :rows, :depth] = matrices
     split = padded.reshape(batch, groups, MMA_GROUP_TILES, MMA_TILE_ROWS, steps, MMA_TILE_DEPTH)
     num_tiles = batch * groups * steps * MMA_GROUP_TILES
@@ -174,7 +175,9 @@ def matrices_of_tiles(tiles: np.ndarray, batch: int, rows: int, depth: int) -> n
     """Undo `tiles_of_matrices`."""
     groups, steps = matrix_grid(rows, depth)
     split = tiles.reshape(batch, groups, steps, MMA_GROUP_TILES, MMA_TILE_ROWS, MMA_TILE_DEPTH)
-    padded = split.transpose(0, 1, 3, 4, 2, 5).reshape(batch, groups * 64, steps * MMA_TILE_DEPTH)
+    padded = split.transpose(0, 1, 3, 4, 2, 5).reshape(
+        batch, groups * MMA_GROUP_ROWS, steps * MMA_TILE_DEPTH
+    )
     return padded[:, :rows, :depth]
 
 

@@ -24,7 +24,8 @@ PATCH_POSITION_BITS = 12
 PATCH_INDEX_BITS = 4
 TABLE_SIZE = 16  # exponents outside the window that a patch can name
 RARE_EXPONENT_BITS = 8
-PATCH_WORDS_STEP = 256  # mma layouts: patch words come in multiples of this, a kernel's window
+TILE_PATCH_WORDS = 64  # mma layouts: at most two patches in each; what is beyond them is rare
+PATCH_WORDS_STEP = 8  # the list is whole sectors of 32 bytes
 RARE_ENTRIES_STEP = 4
 
 assert TILE_ELEMS == TILE_ROWS * TILE_LANES == 1 << PATCH_POSITION_BITS

@@ -29,6 +29,7 @@ from pallas_kernels.format.spec import (
     TABLE_SIZE,
     TILE_ELEMS,
     TILE_LANES,
+    TILE_PATCH_WORDS,
     WINDOW_SIZE,
     WORDS_PER_LANE,
     num_tiles,
@@ -236,22 +237,39 @@ def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
     """The same rules, for lists that share one stream of offsets and are padded with zeros."""
     offsets = np.asarray(streams["tile_offsets"])
     words, entries = np.asarray(streams["patches"]), np.asarray(streams["rare_entries"])
-    num_patches, num_rare = (int(count) for count in offsets[-1])
+    counts = np.diff(offsets.astype(np.int64), axis=0)
+    if offsets[0].any() or (counts < 0).any() or (counts[:, 0] > TILE_PATCH_WORDS).any():
+        raise FormatError(
+            f"tile_offsets must rise from 0, by at most {TILE_PATCH_WORDS} patch words a tile",
+            got=f"{counts.min(initial=0)} to {counts[:, 0].max(initial=0)}",
+        )
     for name, array, count, step in (
-        ("patches", words.view("<u2"), num_patches, 2 * PATCH_WORDS_STEP),
-        ("rare_entries", entries, num_rare, RARE_ENTRIES_STEP),
+        ("patches", words, int(offsets[-1, 0]), PATCH_WORDS_STEP),
+        ("rare_entries", entries, int(offsets[-1, 1]), RARE_ENTRIES_STEP),
     ):
         if array.size != padded_size(count, step) or array[count:].any():
             raise FormatError(
-                f"{name} must be {count} entries and zeros up to a multiple of {step}",
-                got=f"{array.size} entries",
+                f"{name} must be {count} and zeros up to a multiple of {step}",
+                got=f"{array.size}",
             )
-    _check_patches(offsets[:, 0], words.view("<u2")[:num_patches])
-    rises = (offsets[1:, 1] >= offsets[:-1, 1]).all() and not offsets[0, 1]
-    if not rises:
-        raise FormatError("tile_offsets must rise from 0", got="a fall among the rare entries")
-    rare_tiles = np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets[:, 1].astype(np.int64)))
-    _check_rare(rare_tiles, entries[:num_rare], spec, offsets.shape[0] - 1)
+    _check_pairs(offsets[:, 0], words[: offsets[-1, 0]])
+    rare_tiles = np.repeat(np.arange(len(counts)), counts[:, 1])
+    _check_rare(rare_tiles, entries[: offsets[-1, 1]], spec, len(counts))
+
+
+def _check_pairs(offsets: np.ndarray, words: np.ndarray) -> None:
+    """Positions rise strictly inside a tile, but for the last pair of a tile, which may be one
+    patch twice."""
+    is_last = np.zeros(words.size + 1, bool)
+    is_last[offsets] = True
+    pairs = words.view("<u2").reshape(-1, 2)
+    is_double = is_last[1:] & (pairs[:, 0] == pairs[:, 1])
+    low, high = (pairs >> PATCH_INDEX_BITS).T
+    rises = (low < high) | is_double
+    rises[1:] &= is_last[1:-1] | (high[:-1] < low[1:])
+    if not rises.all():
+        at = int(np.argmin(rises))
+        raise FormatError("patch positions must rise inside a tile", got=f"a fall at word {at}")
 
 
 def padded_size(count: int, step: int) -> int:

@@ -1,0 +1,1 @@
+"""What the fused kernels share: a tile decoded in registers, and multiplied there."""
