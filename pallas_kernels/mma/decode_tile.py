@@ -98,11 +98,12 @@ def write_patches(
     end, rare_end = lanes.load_vector(lists.offsets, lanes.add(own, lanes.const(8)), 2)
     first = lanes.and_(lanes.load(lists.offsets, lanes.const(0), 32), lanes.const(~7))
     at, stop = (_at(lanes, lanes.sub(x, first), 4, lanes.const(0)) for x in (start, end))
-    at = lanes.add(at, lanes.mul(lane, lanes.const(4)))
+    lane_offset = lanes.mul(lane, lanes.const(4))
     lanes.sync_warp()
 
     def write(at: Word) -> None:
-        pair = lanes.load(lists.window, at, 32)
+        own = lanes.min(lanes.add(at, lane_offset), lanes.sub(stop, lanes.const(4)))
+        pair = lanes.load(lists.window, own, 32)
         for entry, address in _entries(lanes, pair, tile):
             lanes.store(plane, address, lanes.shuffle(table, entry), 8)
 
@@ -129,12 +130,14 @@ def restore_plane(lanes: Lanes, lists: PatchLists, plane: Memory, base: Word, *s
         *state: from `write_patches`.
     """
     at, stop, rare_at, rare_stop = state
-    warp, _ = _warp_and_lane(lanes)
+    warp, lane = _warp_and_lane(lanes)
     tile = lanes.mul(warp, lanes.const(TILE_ELEMS))
+    lane_offset = lanes.mul(lane, lanes.const(4))
     lanes.sync_warp()
 
     def restore(at: Word) -> None:
-        for _, address in _entries(lanes, lanes.load(lists.window, at, 32), tile):
+        own = lanes.min(lanes.add(at, lane_offset), lanes.sub(stop, lanes.const(4)))
+        for _, address in _entries(lanes, lanes.load(lists.window, own, 32), tile):
             lanes.store(plane, address, base, 8)
 
     def restore_rare(at: Word) -> None:

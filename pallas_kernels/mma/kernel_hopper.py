@@ -106,13 +106,12 @@ def decode_matmul_transposed(
                 results=[Words()] * 4,
                 writes=[3],
             )
-            fragments = device_function(
-                functools.partial(decode_groups, spec=spec),
+            (weights,) = device_function(
+                functools.partial(_decode, spec=spec),
                 memories=[words_smem.at[pl.ds(warpgroup * 4, 4)], plane],
-                results=[Fragment(64, spec.dtype)] * 4,
+                results=[Fragment(MMA_TILE_DEPTH, spec.dtype)],
             )
-            for index, fragment in enumerate(fragments):
-                plgpu.wgmma(acc, fragment, x_smem.at[:, pl.ds(64 * index, 64)].T)
+            plgpu.wgmma(acc, weights, x_smem.T)
             device_function(
                 _restore_plane,
                 memories=[offsets_smem, window_smem, rare, plane],
@@ -194,6 +193,10 @@ def fill_plane(lanes, plane, base):
 
 def _write_patches(lanes, offsets, window, rare, plane, table, warpgroup):
     return write_patches(lanes, PatchLists(offsets, window, rare), plane, table, warpgroup)
+
+
+def _decode(lanes, words, plane, *, spec):
+    return [[word for group in decode_groups(lanes, words, plane, spec) for word in group]]
 
 
 def _restore_plane(lanes, offsets, window, rare, plane, base, *state):
