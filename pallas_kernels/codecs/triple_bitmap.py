@@ -94,7 +94,9 @@ def decode(streams: dict[str, np.ndarray], dtype: np.dtype, shape: tuple[int, ..
     return bits.view(dtype).reshape(shape)
 
 
-def choose_exponents(exponent: np.ndarray, spec: FloatSpec) -> tuple[int, np.ndarray]:
+def choose_exponents(
+    exponent: np.ndarray, spec: FloatSpec, *, needs_base: bool = False
+) -> tuple[int, np.ndarray]:
     """The window's base, and the table of up to 16 exponents outside it by falling count (the lower
     first among equals). Where there are more, the last entry is the base: a patch that does
     nothing. So are entries that no patch needs.
@@ -102,12 +104,13 @@ def choose_exponents(exponent: np.ndarray, spec: FloatSpec) -> tuple[int, np.nda
     Args:
         exponent: uint8 [n].
         spec: the float.
+        needs_base: the last entry is the base in any case.
     """
     base = window_from_histogram(_histogram(exponent, spec))
     counts = np.bincount(exponent, minlength=spec.num_exponents)
     counts[base : base + WINDOW_SIZE] = 0
     table = np.argsort(-counts, kind="stable")[:TABLE_SIZE]
-    if np.count_nonzero(counts) > TABLE_SIZE:
+    if needs_base or np.count_nonzero(counts) > TABLE_SIZE:
         table[-1] = base
     table[counts[table] == 0] = base
     return base, table

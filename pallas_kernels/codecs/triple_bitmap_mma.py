@@ -1,14 +1,16 @@
 """Codec `triple_bitmap`, layouts `mma16x256` and `mma256x16`: weights as tensor cores take them.
 
-The same window and table as in `rows16`; the order of the elements (`format.mma_order`) and the
-lists differ:
+The same window as in `rows16`; the order of the elements (`format.mma_order`) and the lists differ:
 
     words          sign, code and mantissa, W = M + 4 bits an element
-    tile_offsets   [T + 1, 2]: where a tile's patch words and its rare entries start
-    patches        two entries (position << 4 | index) to a word, the first in the low half; a tile
-                   with an odd number of them has the last one twice
+    exponents      as there, but the last entry of the table is always the base
+    patches        two entries (position << 4 | index) to a word, the first in the low half. A tile
+                   with an odd number of them has the last one twice, a tile without any has one
+                   that changes nothing (position 0, index 15) twice
     rare_entries   position << 8 | exponent, for what has no entry in the table and for what a tile
                    has beyond 128 patches; it has no patch
+    tile_offsets   [T + 9, 2]: where a tile's patch words and its rare entries start; the rows from
+                   T on are the ends, so that a kernel may look one group of tiles ahead
 
 Both lists are padded with zeros. What lies beyond a matrix's rows and depths is zero: the smallest
 number of the window, so finite whatever the base. Written to be read, not to be fast.
@@ -19,8 +21,10 @@ import numpy as np
 from pallas_kernels.codecs.triple_bitmap import choose_exponents, index_escapes
 from pallas_kernels.format import (
     LAYOUT_MMA,
+    MMA_GROUP_TILES,
     PATCH_WORDS_STEP,
     RARE_ENTRIES_STEP,
+    TABLE_SIZE,
     TILE_PATCH_WORDS,
     WINDOW_SIZE,
     bit_view,
@@ -52,7 +56,7 @@ def encode(x: np.ndarray, layout: str) -> dict[str, np.ndarray]:
     spec = float_spec(x.dtype)
     bits = bit_view(np.ascontiguousarray(x))
     exponent, remainder = split(bits.reshape(-1), spec)
-    base, table = choose_exponents(exponent, spec)
+    base, table = choose_exponents(exponent, spec, needs_base=True)
 
     relative = exponent.astype(np.int64) - base
     escaped = (relative < 0) | (relative >= WINDOW_SIZE)
@@ -66,9 +70,9 @@ def encode(x: np.ndarray, layout: str) -> dict[str, np.ndarray]:
     exponent = escapes[tile, position] - 1
     index, is_rare = index_escapes(exponent, table, base)
     is_rare |= _rank_in_tile(tile, ~is_rare) >= 2 * TILE_PATCH_WORDS
-    words, word_tile = _pairs(tile[~is_rare], (position << 4 | index)[~is_rare])
+    words, word_tile = _pairs(tile[~is_rare], (position << 4 | index)[~is_rare], len(positions))
     offsets = [
-        np.searchsorted(tiles, np.arange(len(positions) + 1))
+        np.searchsorted(tiles, np.arange(len(positions) + 1 + MMA_GROUP_TILES))
         for tiles in (word_tile, tile[is_rare])
     ]
     rare = (position << 8 | exponent)[is_rare].astype(np.uint32)
@@ -88,7 +92,7 @@ def decode(
     spec = float_spec(dtype)
     base, table = int(streams["exponents"][0]), streams["exponents"][1:].astype(np.int64)
     bits = positions_of_pairs(unpack_pairs(streams["words"], spec))
-    offsets = streams["tile_offsets"].astype(np.int64)
+    offsets = streams["tile_offsets"][: len(bits) + 1].astype(np.int64)
 
     exponent = np.full(bits.shape, base)
     tile = np.repeat(np.arange(len(bits)), 2 * np.diff(offsets[:, 0]))
@@ -126,17 +130,16 @@ def _rank_in_tile(tile: np.ndarray, counted: np.ndarray) -> np.ndarray:
     return before - before[starts] if tile.size else before
 
 
-def _pairs(tile: np.ndarray, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(tile: np.ndarray, entries: np.ndarray, tiles: int) -> tuple[np.ndarray, np.ndarray]:
     """Entries in pairs, tile by tile, and the tile of each pair."""
-    words, tiles = [], []
-    for number in np.unique(tile):
-        own = entries[tile == number]
+    counts = np.bincount(tile, minlength=tiles)
+    words = []
+    for own in np.split(entries, np.cumsum(counts)[:-1]):
+        own = own if own.size else np.array([TABLE_SIZE - 1])
         own = np.append(own, own[-1:]) if own.size % 2 else own
         words.append(own[0::2] | own[1::2] << 16)
-        tiles.append(np.full(own.size // 2, number))
-    if not words:
-        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
-    return np.concatenate(words).astype(np.uint32), np.concatenate(tiles)
+    word_tile = np.repeat(np.arange(tiles), np.maximum(1, -(-counts // 2)))
+    return np.concatenate(words)[: word_tile.size].astype(np.uint32), word_tile
 
 
 def _padded(entries: np.ndarray, step: int) -> np.ndarray:

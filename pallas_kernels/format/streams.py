@@ -144,7 +144,7 @@ def _mma_specs(layout: str, spec: FloatSpec, shape: tuple[int, ...]) -> dict[str
     return {
         "exponents": StreamSpec(u8, (1 + TABLE_SIZE,)),
         "words": StreamSpec(u32, (tiles, words_per_group(spec), LANES, WORDS_PER_LOAD)),
-        "tile_offsets": StreamSpec(u32, (tiles + 1, 2)),
+        "tile_offsets": StreamSpec(u32, (tiles + 1 + MMA_GROUP_TILES, 2)),
         "patches": StreamSpec(u32, (None,)),
         "rare_entries": StreamSpec(u32, (None,)),
     }
@@ -235,13 +235,19 @@ def _check_rare(rare_tiles: np.ndarray, entries: np.ndarray, spec: FloatSpec, ti
 
 def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
     """The same rules, for lists that share one stream of offsets and are padded with zeros."""
+    exponents = np.asarray(streams["exponents"])
+    if exponents[-1] != exponents[0]:
+        raise FormatError("the table's last entry must be the base", got=exponents[-1])
     offsets = np.asarray(streams["tile_offsets"])
     words, entries = np.asarray(streams["patches"]), np.asarray(streams["rare_entries"])
-    counts = np.diff(offsets.astype(np.int64), axis=0)
-    if offsets[0].any() or (counts < 0).any() or (counts[:, 0] > TILE_PATCH_WORDS).any():
+    steps = np.diff(offsets.astype(np.int64), axis=0)
+    counts, beyond = steps[:-MMA_GROUP_TILES], steps[-MMA_GROUP_TILES:]
+    least, most = counts[:, 0].min(initial=1), counts[:, 0].max(initial=1)
+    is_right = 1 <= least and most <= TILE_PATCH_WORDS and (counts[:, 1] >= 0).all()
+    if offsets[0].any() or beyond.any() or not is_right:
         raise FormatError(
-            f"tile_offsets must rise from 0, by at most {TILE_PATCH_WORDS} patch words a tile",
-            got=f"{counts.min(initial=0)} to {counts[:, 0].max(initial=0)}",
+            f"tile_offsets must rise from 0, by 1 to {TILE_PATCH_WORDS} patch words a tile",
+            got=f"{least} to {most}",
         )
     for name, array, count, step in (
         ("patches", words, int(offsets[-1, 0]), PATCH_WORDS_STEP),
@@ -252,7 +258,7 @@ def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
                 f"{name} must be {count} and zeros up to a multiple of {step}",
                 got=f"{array.size}",
             )
-    _check_pairs(offsets[:, 0], words[: offsets[-1, 0]])
+    _check_pairs(offsets[: len(counts) + 1, 0], words[: offsets[-1, 0]])
     rare_tiles = np.repeat(np.arange(len(counts)), counts[:, 1])
     _check_rare(rare_tiles, entries[: offsets[-1, 1]], spec, len(counts))
 

@@ -118,22 +118,9 @@ class ArrayLanes:
         memory.check(offset, nbytes, self._active)
         return self._word(memory, offset, nbytes)
 
-    def load_either(
-        self,
-        a: Word,
-        b: Word,
-        near: tuple[ArrayMemory, Word],
-        far: tuple[ArrayMemory, Word],
-        bits: int,
-    ) -> Word:
+    def load_element(self, memory: ArrayMemory, index: Word) -> Word:
         """See `Lanes`."""
-        is_near, outer = self._less(a, b), self._active
-        loaded = []
-        for (memory, offset), chosen in ((near, is_near), (far, ~is_near)):
-            self._active = outer & chosen
-            loaded.append(self.load(memory, offset, bits))
-        self._active = outer
-        return self.xp.where(is_near, *loaded)
+        return self.load(memory, self.shl(index, 2), 32)
 
     def load_vector(self, memory: ArrayMemory, offset: Word, count: int) -> Sequence[Word]:
         """See `Lanes`."""

@@ -58,18 +58,8 @@ class Lanes(Protocol):
     def load(self, memory: Memory, offset: Word, bits: int) -> Word:
         """8, 16 or 32 bits at a byte offset, which must be a multiple of their size."""
 
-    def load_either(
-        self,
-        a: Word,
-        b: Word,
-        near: tuple[Memory, Word],
-        far: tuple[Memory, Word],
-        bits: int,
-    ) -> Word:
-        """`load` from `near` where a < b (signed), else from `far`; each a memory and an offset.
-
-        One load: `near` may be shared memory and `far` global.
-        """
+    def load_element(self, memory: Memory, index: Word) -> Word:
+        """The 32-bit word number `index` (signed, not negative) of a memory of words."""
 
     def load_vector(self, memory: Memory, offset: Word, count: int) -> Sequence[Word]:
         """2 or 4 words at once, the offset a multiple of their size."""

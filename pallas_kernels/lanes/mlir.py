@@ -89,24 +89,12 @@ class MlirLanes:
         value = llvm.load(narrow, self._address(memory, offset), alignment=bits // 8)
         return value if bits == 32 else arith.extui(self._i32, value)
 
-    def load_either(
-        self,
-        a: Word,
-        b: Word,
-        near: tuple[Memory, Word],
-        far: tuple[Memory, Word],
-        bits: int,
-    ) -> Word:
+    def load_element(self, memory: Memory, index: Word) -> Word:
         """See `Lanes`."""
-        is_near = arith.cmpi(arith.CmpIPredicate.slt, a, b)
-        generic = ir.Type.parse("!llvm.ptr")
-        addresses = [
-            llvm.addrspacecast(generic, self._address(memory, offset))
-            for memory, offset in (near, far)
-        ]
-        narrow = ir.IntegerType.get_signless(bits)
-        value = llvm.load(narrow, arith.select(is_near, *addresses), alignment=bits // 8)
-        return value if bits == 32 else arith.extui(self._i32, value)
+        wide = arith.extui(ir.IntegerType.get_signless(64), index)
+        flags = llvm.GEPNoWrapFlags.none
+        at = llvm.getelementptr(memory.type, memory, [wide], [_DYNAMIC], self._i32, flags)
+        return llvm.load(self._i32, at, alignment=4)
 
     def load_vector(self, memory: Memory, offset: Word, count: int) -> Sequence[Word]:
         """See `Lanes`."""

@@ -10,12 +10,12 @@ which is a byte permutation on one pipe and a multiply-add on the other. A warp 
 tile, 4096 bytes of the plane; byte p is the element at position p (`format.mma_order`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pallas_kernels.format import (
+    MMA_GROUP_TILES,
     PAIR_WORDS_PER_GROUP,
-    PATCH_WORDS_STEP,
     TILE_ELEMS,
     TILE_PATCH_WORDS,
     FloatSpec,
@@ -25,7 +25,6 @@ from pallas_kernels.format import (
 )
 from pallas_kernels.lanes import WARP_LANES, Lanes, Memory, Word, logic_table
 
-WINDOW_WORDS = 8 * TILE_PATCH_WORDS + 2 * PATCH_WORDS_STEP  # all a group can have, with its edges
 PLANE_NBYTES = 4 * TILE_ELEMS
 _AND_OR = logic_table(lambda a, b, c: (a & b) | c)
 _LOW_BYTES = 0x4140  # bytes 0 and 1 of a word, each as 16 bits
@@ -61,95 +60,109 @@ def decode_groups(lanes: Lanes, words: Memory, plane: Memory, spec: FloatSpec) -
     return groups
 
 
-class PatchLists(NamedTuple):
-    """The lists of the eight tiles that two warpgroups share in a step.
+class Escapes(NamedTuple):
+    """A warp's escapes of one step: what `next_escapes` gives and `write_escapes` takes.
 
     Attributes:
-        offsets: uint32 [9, 2], where each tile's patch words and rare entries start.
-        window: uint32 [WINDOW_WORDS], the patch words from the last multiple of 8 at or before the
-            first tile's.
-        rare: uint32 [R], the rare entries of all tiles.
+        pairs: a patch word in each lane, twice: words 0 to 31 and 32 to 63 of the tile's list, of
+            which the last is repeated.
+        rare_start: first of the tile's rare entries.
+        rare_end: where they end.
     """
 
-    offsets: Memory
-    window: Memory
-    rare: Memory
+    pairs: tuple[Word, Word]
+    rare_start: Word
+    rare_end: Word
 
 
-def write_patches(
-    lanes: Lanes, lists: PatchLists, plane: Memory, table: Word, warpgroup: Word
+def next_escapes(
+    lanes: Lanes, offsets: Memory, patches: Memory, warpgroup: Word, group: Word
+) -> Escapes:
+    """Start loading the escapes of each warp's tile, a step before they are needed.
+
+    Args:
+        lanes: the lanes.
+        offsets: uint32 [.., 2], where each tile's patch words and rare entries start.
+        patches: uint32 [K], the patch words of all tiles.
+        warpgroup: 0 or 1, the half of the eight tiles.
+        group: the eight tiles, counted from where `offsets` start.
+    """
+    warp, lane = _warp_and_lane(lanes)
+    tile = _at(lanes, group, MMA_GROUP_TILES, _at(lanes, warpgroup, 4, warp))
+    own = lanes.mul(tile, lanes.const(8))
+    start, rare_start = lanes.load_vector(offsets, own, 2)
+    end, rare_end = lanes.load_vector(offsets, lanes.add(own, lanes.const(8)), 2)
+    last = lanes.sub(end, lanes.const(1))
+    pairs = []
+    for turn in range(TILE_PATCH_WORDS // WARP_LANES):
+        number = lanes.add(lanes.add(start, lane), lanes.const(turn * WARP_LANES))
+        pairs.append(lanes.load_element(patches, lanes.min(number, last)))
+    return Escapes((pairs[0], pairs[1]), rare_start, rare_end)
+
+
+def write_escapes(
+    lanes: Lanes, rare: Memory, plane: Memory, table: Word, escapes: Escapes
 ) -> list[Word]:
     """Put the exponents of escapes into the plane, for each warp's tile.
 
     Args:
         lanes: the lanes.
-        lists: the escapes.
+        rare: uint32 [R], the rare entries of all tiles.
         plane: the exponent plane.
         table: in lane l of each warp, exponent l % 16 of the table.
-        warpgroup: 0 or 1, the half of the tiles.
+        escapes: of the tile.
 
     Returns:
-        what `restore_plane` needs.
+        the addresses of the patches in the plane, for `restore_plane`.
     """
-    warp, lane = _warp_and_lane(lanes)
-    tile = lanes.mul(warp, lanes.const(TILE_ELEMS))
-    own = _at(lanes, warpgroup, 8 * 4, lanes.mul(warp, lanes.const(8)))
-    start, rare_start = lanes.load_vector(lists.offsets, own, 2)
-    end, rare_end = lanes.load_vector(lists.offsets, lanes.add(own, lanes.const(8)), 2)
-    first = lanes.and_(lanes.load(lists.offsets, lanes.const(0), 32), lanes.const(~7))
-    at, stop = (_at(lanes, lanes.sub(x, first), 4, lanes.const(0)) for x in (start, end))
-    lane_offset = lanes.mul(lane, lanes.const(4))
+    tile = _tile_in_plane(lanes)
     lanes.sync_warp()
+    addresses = []
+    for pair in escapes.pairs:
+        low = lanes.masked(lanes.shr(pair, 4), TILE_ELEMS - 1, tile, _AND_OR)
+        high = lanes.add(lanes.shr(pair, 20), tile)
+        lanes.store(plane, low, lanes.shuffle(table, pair), 8)
+        lanes.store(plane, high, lanes.shuffle(table, lanes.shr(pair, 16)), 8)
+        addresses += [low, high]
 
-    def write(at: Word) -> None:
-        own = lanes.min(lanes.add(at, lane_offset), lanes.sub(stop, lanes.const(4)))
-        pair = lanes.load(lists.window, own, 32)
-        for entry, address in _entries(lanes, pair, tile):
-            lanes.store(plane, address, lanes.shuffle(table, entry), 8)
-
-    def write_rare(at: Word) -> None:
-        entry = lanes.load(lists.rare, at, 32)
+    def write(entry: Word) -> None:
         lanes.store(plane, lanes.add(lanes.shr(entry, 8), tile), entry, 8)
 
-    lanes.loop(at, stop, 4 * WARP_LANES, write, [plane])
-    rare_at = _at(lanes, lanes.add(rare_start, lane), 4, lanes.const(0))
-    rare_stop = _at(lanes, rare_end, 4, lanes.const(0))
-    lanes.loop(rare_at, rare_stop, 4 * WARP_LANES, write_rare, [plane])
+    _for_rare(lanes, rare, escapes, write, plane)
     lanes.sync_warp()
-    return [at, stop, rare_at, rare_stop]
+    return addresses
 
 
-def restore_plane(lanes: Lanes, lists: PatchLists, plane: Memory, base: Word, *state: Word) -> None:
-    """Undo `write_patches`: the plane is all `base` again.
-
-    Args:
-        lanes: the lanes.
-        lists: the escapes.
-        plane: the exponent plane.
-        base: the window's base.
-        *state: from `write_patches`.
-    """
-    at, stop, rare_at, rare_stop = state
-    warp, lane = _warp_and_lane(lanes)
-    tile = lanes.mul(warp, lanes.const(TILE_ELEMS))
-    lane_offset = lanes.mul(lane, lanes.const(4))
+def restore_plane(
+    lanes: Lanes,
+    rare: Memory,
+    plane: Memory,
+    base: Word,
+    escapes: Escapes,
+    addresses: Sequence[Word],
+) -> None:
+    """Undo `write_escapes`: the plane is all `base` again."""
+    tile = _tile_in_plane(lanes)
     lanes.sync_warp()
+    for address in addresses:
+        lanes.store(plane, address, base, 8)
 
-    def restore(at: Word) -> None:
-        own = lanes.min(lanes.add(at, lane_offset), lanes.sub(stop, lanes.const(4)))
-        for _, address in _entries(lanes, lanes.load(lists.window, own, 32), tile):
-            lanes.store(plane, address, base, 8)
-
-    def restore_rare(at: Word) -> None:
-        entry = lanes.load(lists.rare, at, 32)
+    def restore(entry: Word) -> None:
         lanes.store(plane, lanes.add(lanes.shr(entry, 8), tile), base, 8)
 
-    lanes.loop(at, stop, 4 * WARP_LANES, restore, [plane])
-    lanes.loop(rare_at, rare_stop, 4 * WARP_LANES, restore_rare, [plane])
+    _for_rare(lanes, rare, escapes, restore, plane)
+
+
+def fill_plane(lanes: Lanes, plane: Memory, base: Word) -> None:
+    """All bytes of a warpgroup's exponent plane to the base."""
+    word = lanes.mul(base, lanes.const(0x01010101))
+    at = lanes.mul(lanes.lane_in_group(), lanes.const(4))
+    for row in range(PLANE_NBYTES // 512):
+        lanes.store(plane, lanes.add(at, lanes.const(512 * row)), word, 32)
 
 
 def load_exponents(lanes: Lanes, exponents: Memory) -> list[Word]:
-    """The window's base in every lane, and the table as `write_patches` wants it.
+    """The window's base in every lane, and the table as `write_escapes` wants it.
 
     Args:
         lanes: the lanes.
@@ -176,11 +189,22 @@ def _unpack(lanes: Lanes, stored: Sequence[Word], spec: FloatSpec) -> list[Word]
     return pairs
 
 
-def _entries(lanes: Lanes, pair: Word, tile: Word) -> list[tuple[Word, Word]]:
-    """The two entries of a word (their low four bits are the index) and their plane addresses."""
-    low = lanes.masked(lanes.shr(pair, 4), TILE_ELEMS - 1, tile, _AND_OR)
-    high = lanes.add(lanes.shr(pair, 20), tile)
-    return [(pair, low), (lanes.shr(pair, 16), high)]
+def _for_rare(
+    lanes: Lanes, rare: Memory, escapes: Escapes, body: Callable[[Word], None], plane: Memory
+) -> None:
+    """`body(entry)` for the tile's rare entries, one in each lane, the last repeated."""
+    _, lane = _warp_and_lane(lanes)
+    last = lanes.sub(escapes.rare_end, lanes.const(1))
+
+    def turn(first: Word) -> None:
+        body(lanes.load_element(rare, lanes.min(lanes.add(first, lane), last)))
+
+    lanes.loop(escapes.rare_start, escapes.rare_end, WARP_LANES, turn, [plane])
+
+
+def _tile_in_plane(lanes: Lanes) -> Word:
+    warp, _ = _warp_and_lane(lanes)
+    return lanes.mul(warp, lanes.const(TILE_ELEMS))
 
 
 def _warp_and_lane(lanes: Lanes) -> tuple[Word, Word]:
