@@ -9,7 +9,7 @@ from flax import nnx
 from pallas_kernels import ArgumentError
 from zipjax.compression.inventory import Held, take_inventory
 from zipjax.compression.placement import plain_sharding
-from zipjax.nn import TWINS, CompressedParam, Twin, decode_pieces
+from zipjax.nn import TWINS, CompressedParam, Twin, change_class, decode_pieces
 
 
 def decompress_model(
@@ -53,7 +53,7 @@ def _restore(held: Held, plain_classes: Mapping[type, type]) -> None:
     for holder in held.holders:
         setattr(holder.node, holder.name, plain)
         if not _holds_compressed(holder.node):
-            holder.node.__class__ = plain_classes[type(holder.node)]
+            change_class(holder.node, plain_classes[type(holder.node)])
 
 
 def _decode(param: CompressedParam) -> Any:

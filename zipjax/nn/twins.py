@@ -93,10 +93,18 @@ def set_compressed(
 def become_twin(
     layer: nnx.Module, cls: type[nnx.Module], params: dict[str, CompressedParam]
 ) -> None:
-    """Change the class of a layer in place, so that whoever shares it shares the twin."""
+    """Put compressed parameters into a layer, whose class must then know them."""
     for name, param in params.items():
         setattr(layer, name, param)
-    layer.__class__ = cls
+    change_class(layer, cls)
+
+
+def change_class(layer: nnx.Module, cls: type[nnx.Module]) -> None:
+    """Change the class of a layer in place, so that whoever shares it shares the twin.
+
+    Not by assignment: a module takes note of every attribute that is assigned, for its graph.
+    """
+    object.__setattr__(layer, "__class__", cls)
 
 
 def twin_class(plain: type) -> type[nnx.Module]:
