@@ -101,8 +101,8 @@ class CompressedParam(nnx.Variable):
         return super().get_value()
 
     def set_value(self, value: CompressedTensor, *, index: Any = None) -> None:
-        """Replace the compressed tensor; an index is refused, for this is a constant."""
-        if index is not None:
+        """Replace the compressed tensor by another; an index or an array is refused."""
+        if index is not None or not isinstance(value, CompressedTensor):
             _refuse(self)
         super().set_value(value)
 

@@ -10,6 +10,7 @@ So whatever slices leaves (`vmap`, `scan`, `shard_map`) gives the streams of the
 and a device that holds a part of a sharded matrix holds the streams of this part and nothing else.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 
 from pallas_kernels import CompressedTensor, decode, encode, stream_specs
 
+RAW = "raw"
 _LISTS = ("patches", "rare_tiles", "rare_entries")
 
 
@@ -41,7 +43,7 @@ def encode_pieces(
     tensors = []
     for piece in _pieces(array, num_stacked, cuts):
         tensor = encode(piece)
-        if tensor.codec == "raw":
+        if tensor.codec == RAW:
             return None
         tensors.append(tensor)
     if not tensors:
@@ -49,6 +51,21 @@ def encode_pieces(
     lead = (*array.shape[:num_stacked], *(cut for cut in cuts if cut > 1))
     tensor = _side_by_side(tensors, lead)
     return tensor if tensor.nbytes < array.nbytes else None
+
+
+def fill_empty_lists(tensor: CompressedTensor) -> CompressedTensor:
+    """Give every list of a tensor room for at least one element; Orbax stores no empty array.
+
+    Args:
+        tensor: of one piece without leading axes; NumPy, JAX or abstract streams.
+    """
+    if tensor.codec == RAW:
+        return tensor
+    streams = dict(tensor.streams)
+    for name in _LISTS:
+        if not streams[name].size:
+            streams[name] = _filled(streams[name], _filler(name, tensor))
+    return dataclasses.replace(tensor, streams=streams)
 
 
 def decode_pieces(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> Any:
@@ -61,7 +78,7 @@ def decode_pieces(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> A
     Returns:
         The array [*stack, *matrix].
     """
-    num_lead = len(_lead_shape(tensor))
+    num_lead = num_lead_axes(tensor)
     decode_all: Any = decode
     for _ in range(num_lead):
         decode_all = jax.vmap(decode_all)
@@ -78,9 +95,9 @@ def whole_shape(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> tup
     return (*lead[:num_stacked], *matrix)
 
 
-def num_stack_axes(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> int:
-    """Number of leading axes that count layers or experts."""
-    return len(_lead_shape(tensor)) - len(cut_dims)
+def num_lead_axes(tensor: CompressedTensor) -> int:
+    """Number of leading axes of the streams: of stacks and of cuts."""
+    return len(_lead_shape(tensor))
 
 
 def _lead_shape(tensor: CompressedTensor) -> tuple[int, ...]:
@@ -104,23 +121,35 @@ def _pieces(array: np.ndarray, num_stacked: int, cuts: tuple[int, ...]) -> Itera
 
 def _side_by_side(tensors: list[CompressedTensor], lead: tuple[int, ...]) -> CompressedTensor:
     """One tensor whose streams stand under the axes `lead`, the lists padded to the longest."""
+    tensors = [fill_empty_lists(tensor) for tensor in tensors]
     first = tensors[0]
     if not lead:
         return first
-    num_tiles = first.streams["codes"].shape[0]
-    # A decoder stops at the last offset, and drops rare elements of tiles that are not there.
-    filler = {"patches": 0, "rare_tiles": num_tiles, "rare_entries": 0}
     streams = {}
     for name in first.streams:
         parts = [tensor.streams[name] for tensor in tensors]
         if name in _LISTS:
-            longest = max(part.size for part in parts)
-            parts = [
-                np.pad(part, (0, longest - part.size), constant_values=filler[name])
-                for part in parts
-            ]
+            parts = _padded(parts, _filler(name, first))
         streams[name] = np.stack(parts).reshape(*lead, *parts[0].shape)
     return CompressedTensor(first.codec, first.layout, first.dtype, first.shape, streams)
+
+
+def _padded(parts: list[np.ndarray], filler: int) -> list[np.ndarray]:
+    longest = max(part.size for part in parts)
+    return [np.pad(part, (0, longest - part.size), constant_values=filler) for part in parts]
+
+
+def _filled(stream: Any, filler: int) -> Any:
+    """One filler in place of the empty `stream`, where that is."""
+    if isinstance(stream, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct((1,), stream.dtype, sharding=stream.sharding)
+    one = np.full(1, filler, stream.dtype)
+    return jax.device_put(one, stream.sharding) if isinstance(stream, jax.Array) else one
+
+
+def _filler(name: str, tensor: CompressedTensor) -> int:
+    """What fills a list: a decoder stops at the last offset, and drops tiles that are not there."""
+    return tensor.streams["codes"].shape[0] if name == "rare_tiles" else 0
 
 
 def _join_cuts(pieces: jax.Array, num_stacked: int, cut_dims: tuple[int, ...]) -> jax.Array:

@@ -19,7 +19,7 @@ from zipjax.nn.compressed_layers import (
 )
 from zipjax.nn.compressed_param import CompressedParam, PlainVariable
 from zipjax.nn.experts import SwigluExperts
-from zipjax.nn.pieces import whole_shape
+from zipjax.nn.pieces import fill_empty_lists, num_lead_axes, whole_shape
 
 
 class Twin(NamedTuple):
@@ -86,6 +86,7 @@ def set_compressed(
                 got=type(plain).__name__,
             )
         _check_same_array(f"{type(layer).__name__}.{name}", plain.get_raw_value(), tensor, cuts)
+        tensor = fill_empty_lists(tensor) if not num_lead_axes(tensor) else tensor
         params[name] = CompressedParam(tensor, plain=PlainVariable.of(plain), cut_dims=cuts)
     become_twin(layer, cls, params)
 
