@@ -71,7 +71,7 @@ def compile_one(
     program: Program, topology: Topology, devices: list[Any], folder: Path
 ) -> CompiledProgram:
     """Trace, lower and compile; what Mosaic dumps is read and deleted."""
-    os.environ["MOSAIC_GPU_DUMP_TO"] = str(folder)
+    os.environ["MOSAIC_GPU_DUMP_TO"] = str(folder)  # read anew for every kernel
     phase = folder / "phase"
     phase.write_text("making the program")
     function, operands = build(program, devices)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pallas_kernels import ArgumentError
-from zipjax.dryrun.errors import CompileError
+from zipjax.dryrun.errors import CompileError, ToolchainError
 from zipjax.dryrun.log import last_words
 from zipjax.dryrun.program import CompiledProgram, MosaicKernel, Program
 from zipjax.dryrun.toolchain import Toolchain, find_toolchain, require_plugin
@@ -23,6 +23,10 @@ from zipjax.dryrun.topology import Topology, parse_topology
 # machine; an unknown flag in XLA_FLAGS even aborts it.
 _FOREIGN = ("JAX_", "XLA_", "CUDA_", "TF_", "MOSAIC_", "NVIDIA_", "NCCL_")
 _POLL_S = 0.02
+
+# Importing JAX and describing the topology takes about two seconds, on a machine with much else to
+# do many times that.
+_START_S = 120.0
 
 
 def compile_programs(
@@ -40,7 +44,7 @@ def compile_programs(
     Args:
         programs: what to compile; names must differ.
         topology: e.g. "h200" or "h200:8x8".
-        timeout_s: seconds that one program may take, the child's start included.
+        timeout_s: seconds that one program may take; the start of the child does not count.
         toolchain: where ptxas and the others are; found by itself by default.
 
     Returns:
@@ -75,34 +79,55 @@ def _child(
     """Run a child until it is done, dead or stuck: an outcome for each program that it began."""
     path = folder / "request.json"
     path.write_text(json.dumps(request))
-    command = [sys.executable, "-X", "faulthandler", "-m", "zipjax.dryrun.child", str(path)]
+    # -P: modules come from where this process has them, not from the folder it happens to be in.
+    python = [sys.executable, "-P", "-X", "faulthandler"]
     with (
         (folder / "log").open("w+") as log,
         subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, start_new_session=True
+            [*python, "-m", "zipjax.dryrun.child", str(path)],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         ) as process,
     ):
         try:
             for i in range(request["first"], len(request["programs"])):
-                result = folder / str(i) / "result.json"
-                late = not _wait(process, result, timeout_s)
-                if result.exists():
-                    yield _outcome(request["programs"][i]["name"], json.loads(result.read_text()))
-                    continue
-                _end(process)
-                name = request["programs"][i]["name"]
-                yield _death(name, folder / str(i), process, timeout_s if late else None)
-                return
-            _wait(process, None, timeout_s)
+                name, result = request["programs"][i]["name"], folder / str(i) / "result.json"
+                is_late = not _wait_for_result(process, result, timeout_s)
+                if not result.exists():
+                    _end(process)
+                    yield _death(name, result.parent, process, timeout_s if is_late else None)
+                    return
+                yield _outcome(name, json.loads(result.read_text()))
         finally:
             _end(process)
 
 
-def _wait(process: subprocess.Popen, result: Path | None, timeout_s: float) -> bool:
-    """Until the result or the end is there; False when neither came in time."""
-    deadline = time.monotonic() + timeout_s
+def _wait_for_result(process: subprocess.Popen, result: Path, timeout_s: float) -> bool:
+    """Until the result or the end of the process is there; False when neither came in time.
+
+    Raises:
+        ToolchainError: the process did not even begin with the program.
+    """
+    begun = result.with_name("phase")
+    _wait(process, begun, _START_S)
+    if not begun.exists():
+        _end(process)
+        words = last_words((result.parents[1] / "log").read_text(errors="replace"))
+        raise ToolchainError(
+            "the compiling process must start",
+            got=words or f"exit code {process.returncode}",
+            fix="compare with what `pip install 'zipjax[dryrun]'` installs",
+        )
+    return _wait(process, result, timeout_s)
+
+
+def _wait(process: subprocess.Popen, sign: Path, limit_s: float) -> bool:
+    """Until the file or the end of the process is there; False when neither came in time."""
+    deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
-        if process.poll() is not None or (result is not None and result.exists()):
+        if process.poll() is not None or sign.exists():
             return True
         time.sleep(_POLL_S)
     return False
@@ -127,8 +152,7 @@ def _death(
     name: str, folder: Path, process: subprocess.Popen, timeout_s: float | None
 ) -> CompileError:
     """Say how a child ended, at what, and its last words."""
-    phase = folder / "phase"
-    doing = phase.read_text() if phase.exists() else "starting"
+    doing = (folder / "phase").read_text()
     if doing == "compiling" and any(folder.glob("*.ptx")):
         doing = "assembling the PTX of a kernel"
     words = last_words((folder.parent / "log").read_text(errors="replace"))

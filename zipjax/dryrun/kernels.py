@@ -55,7 +55,7 @@ def compile_kernels(
     Args:
         cases: the kernels; no two of one name and configuration.
         gpu: e.g. "h200".
-        timeout_s: seconds that one may take, the start of JAX included.
+        timeout_s: seconds that one may take; the start of JAX does not count.
         toolchain: where ptxas and the others are; found by itself by default.
 
     Returns:
