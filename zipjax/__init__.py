@@ -9,6 +9,10 @@ from pallas_kernels import ZipError as ZipError
 from pallas_kernels import __version__ as __version__
 from zipjax.array import compress as compress
 from zipjax.array import decompress as decompress
+from zipjax.compression import CompressionReport as CompressionReport
+from zipjax.compression import ReportRow as ReportRow
+from zipjax.compression import compress_model as compress_model
+from zipjax.compression import decompress_model as decompress_model
 from zipjax.files import DiskError as DiskError
 from zipjax.files import FileSummary as FileSummary
 from zipjax.files import LoadedTensors as LoadedTensors

@@ -1,0 +1,64 @@
+"""The plan of a step: what was chosen, what else there was, and why."""
+
+from dataclasses import dataclass
+
+from parallel.planner.candidate import Candidate
+from parallel.planner.workload import Workload
+
+
+@dataclass(frozen=True)
+class Line:
+    """A candidate that was looked at.
+
+    Attributes:
+        strategy: its name.
+        seconds: predicted for a step.
+        reason: its parameters, for people.
+    """
+
+    strategy: str
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The fastest schedule found for a workload on a machine.
+
+    No candidate in `considered` is predicted to be faster than `chosen`: it is their minimum.
+
+    Attributes:
+        workload: what was planned.
+        machine: name of the machine.
+        chosen: the schedule.
+        considered: all candidates, fastest first.
+    """
+
+    workload: Workload
+    machine: str
+    chosen: Candidate
+    considered: tuple[Line, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Predicted for a step."""
+        return self.chosen.seconds
+
+    def explain(self) -> str:
+        """A table of the candidates for people, and the reason for the choice."""
+        head = ("strategy", "predicted ms", "of sequential", "parameters")
+        base = next((c.seconds for c in self.considered if c.strategy == "sequential"), None)
+        rows = [head]
+        for line in self.considered:
+            share = f"{line.seconds / base:.3f}" if base else "-"
+            rows.append((line.strategy, f"{line.seconds * 1e3:.3f}", share, line.reason))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        lines = [
+            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
+            for row in rows
+        ]
+        load = self.workload
+        mesh = f"{load.num_inter}x{load.num_intra}"
+        title = f"{load.num_layers} layers, {load.mode}, mesh {mesh} of machine {self.machine}"
+        reason = f"Chosen: {self.chosen.strategy} ({self.chosen.reason}), the least predicted time."
+        return "\n".join([title, *lines, reason])

@@ -1,0 +1,122 @@
+"""The schedule that contains the others: every variant, every degree, the best order, all proved.
+
+For every way in which tokens can travel, on both links at once and with layers one after the other:
+the best degree and order of each direction's chains (`best_order`), the gradients where they fit
+(`fill`). In the backward pass the order that leaves the slow link idle longest may beat the fastest
+one, so both are carried through to the end. Then the fastest variants are tried with two halves
+across layers, too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from parallel.planner.block import Block, block_of
+from parallel.planner.build import Variant
+from parallel.planner.candidate import Candidate, PassPlan
+from parallel.planner.exact_shop import best_order
+from parallel.planner.layerwise import assemble, dispatched_first, gradients_hidden
+from parallel.planner.problem import Problem
+from parallel.planner.shop import lower_bound
+from parallel.planner.step import Pass, Step, Work, stages_of
+from parallel.planner.strategies import mast
+
+# Of each chain: partial schedules that the search for its order may keep.
+NUM_LABELS_MAX = 2_000
+# Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
+NUM_VARIANTS_ACROSS = 1
+
+
+def propose(problem: Problem) -> Candidate:
+    """The fastest schedule of all."""
+    found = sorted(
+        (layer_by_layer(problem, variant) for variant in problem.variants),
+        key=lambda candidate: candidate.seconds,
+    )
+    if problem.workload.num_tokens > 1:
+        found += [
+            mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
+            for candidate in found[:NUM_VARIANTS_ACROSS]
+        ]
+    return min(found, key=lambda candidate: candidate.seconds)
+
+
+def layer_by_layer(problem: Problem, variant: Variant) -> Candidate:
+    """The fastest schedule of a variant whose layers do not overlap."""
+    step = problem.step(variant)
+    forward = fastest(step.forward, step, problem.degrees)
+    if step.backward is None:
+        candidate = assemble("exact", step, forward, None, variant=variant)
+    else:
+        candidate = min(
+            (
+                assemble(
+                    "exact",
+                    step,
+                    forward,
+                    backward,
+                    variant=variant,
+                    filling=gradients_hidden(step, backward),
+                )
+                for backward in promising(step.backward, step, problem.degrees)
+            ),
+            key=lambda candidate: candidate.seconds,
+        )
+    return replace(candidate, reason=_reason(candidate))
+
+
+def fastest(part: Pass, step: Step, degrees: Sequence[int]) -> PassPlan:
+    """A direction on its own: the best degree and order of each chain."""
+    dense = _fastest_block(part.dense, step, degrees)
+    return PassPlan((dense, _fastest_block(part.moe, step, degrees)))
+
+
+def promising(part: Pass, step: Step, degrees: Sequence[int]) -> Iterator[PassPlan]:
+    """Backward passes one of which is the best, whatever the gradients do.
+
+    A mixture with an exchange beside it takes max(seconds, exchange + rest) seconds. Dispatches first has
+    the least rest of all orders, and `best_order` the least seconds.
+    """
+    dense = _fastest_block(part.dense, step, degrees)
+    limit = float("inf")
+    hidden_s = step.all_reduce(step.gradient_nbytes) if step.gradient_nbytes else 0.0
+    for degree in sorted(degrees, key=lambda r: lower_bound(stages_of(part.moe, r), r)):
+        # Exposed gradients cost a layer at most `hidden_s`, so a slower degree cannot win by them.
+        if lower_bound(stages_of(part.moe, degree), degree) > limit + hidden_s:
+            return
+        for block in _both_orders(part.moe, degree, step):
+            limit = min(limit, block.seconds)
+            yield PassPlan((block, dense))
+
+
+def _fastest_block(works: Sequence[Work], step: Step, degrees: Sequence[int]) -> Block:
+    best: Block | None = None
+    # One stage gains nothing from being cut.
+    degrees = degrees if len(stages_of(works, 1)) > 1 else [1]
+    for degree in sorted(degrees, key=lambda r: (lower_bound(stages_of(works, r), r), r)):
+        # Contention makes everything slower, so the bound stands there as well.
+        if best and lower_bound(stages_of(works, degree), degree) >= best.seconds:
+            break
+        for block in _both_orders(works, degree, step):
+            if best is None or block.seconds < best.seconds:
+                best = block
+    assert best is not None, "there is a degree to try"
+    return best
+
+
+def _both_orders(works: Sequence[Work], degree: int, step: Step) -> Iterator[Block]:
+    stages = stages_of(works, degree)
+    yield dispatched_first(works, degree, step)
+    if degree > 1:
+        order = best_order(stages, degree, num_labels_max=NUM_LABELS_MAX).order
+        yield block_of(stages, degree, order, step.contention)
+
+
+def _reason(candidate: Candidate) -> str:
+    variant = candidate.variant
+    words = [f"{variant.levels} levels"] if variant.levels else []
+    words += ["compressed"] if variant.compressed else []
+    if candidate.forward is not None:
+        words.append(f"r={candidate.forward.mixture.num_chunks}")
+    if candidate.backward is not None:
+        words.append(f"backward r={candidate.backward.mixture.num_chunks}")
+    return ", ".join(words)

@@ -1,0 +1,101 @@
+"""Mast: two halves of a batch through attention and mixtures of all layers, one beside the other.
+
+While one half exchanges tokens the other computes, be it experts or the next layer's attention. For two
+halves the best order is found exactly (`two_chains`), over as many layers at once as make
+`NUM_STAGES_MAX` stages; the orders of such runs of layers are then put one behind the other, and
+flow into each other. The paper's own order is near-optimal by its abstract, which is all that
+was at hand.
+"""
+
+from collections.abc import Sequence
+
+from parallel.planner.block import order_seconds
+from parallel.planner.build import Variant
+from parallel.planner.candidate import Candidate
+from parallel.planner.problem import Problem
+from parallel.planner.shop import Order, Stage, operations
+from parallel.planner.step import Pass, Step, Work, stages_of
+from parallel.planner.two_chains import best_of_two
+from parallel.planner.windows import Filling, Window, fill
+
+# Stages planned at once; the search takes time with the square.
+NUM_STAGES_MAX = 320
+
+
+def propose(problem: Problem) -> Candidate | None:
+    """Two halves; nothing to say where there is only one token."""
+    if problem.workload.num_tokens < 2:
+        return None
+    return of_step("mast", problem.step(Variant()), Variant())
+
+
+def of_step(strategy: str, step: Step, variant: Variant) -> Candidate:
+    """Two halves of any step."""
+    forward = layer_chain(step.forward, step)
+    orders = [best_across(forward, step.num_layers)]
+    seconds = order_seconds(forward * step.num_layers, orders[0], step.contention)
+    filling = None
+    if step.backward is not None:
+        backward = layer_chain(step.backward, step)
+        orders.append(best_across(backward, step.num_layers))
+        seconds += order_seconds(backward * step.num_layers, orders[1], step.contention)
+        filling = _gradients(backward, orders[1], step)
+        seconds += filling.exposed_s
+    return Candidate(
+        strategy=strategy,
+        seconds=seconds,
+        variant=variant,
+        across=tuple(orders),
+        gradients=filling.amounts if filling else (),
+        reason="two halves across layers",
+    )
+
+
+def layer_chain(part: Pass, step: Step) -> list[Stage]:
+    """The stages of one layer for half a batch."""
+    works: tuple[Work, ...] = (*part.dense, *part.moe)
+    if part is step.backward:
+        works = (*part.moe, *part.dense)
+    return stages_of(works, 2)
+
+
+def best_across(layer: Sequence[Stage], num_layers: int) -> Order:
+    """The order of two halves through all layers."""
+    at_once = max(1, min(num_layers, NUM_STAGES_MAX // len(layer)))
+    order: list[int] = []
+    for first in range(0, num_layers, at_once):
+        num = min(at_once, num_layers - first)
+        order += [s + first * len(layer) for s in _run_of_layers(tuple(layer), num)]
+    return tuple(order)
+
+
+def _run_of_layers(layer: tuple[Stage, ...], num_layers: int) -> Order:
+    return best_of_two(layer * num_layers).order
+
+
+def idle_windows(layer: Sequence[Stage], order: Order, step: Step) -> list[Window]:
+    """Idle times of the slow link in a backward pass, the last one after it."""
+    num = len(layer)
+    stages = list(layer) * step.num_layers
+    link_free, last_end = 0.0, [0.0] * step.num_layers
+    gaps = []
+    for s, _, start, end in operations(stages, order):
+        last_end[s // num] = max(last_end[s // num], end)
+        if stages[s].resource == "inter":
+            gaps.append((link_free, start))
+            link_free = end
+    gaps = sorted((start, end) for start, end in gaps if end > start)
+    windows, num_known = [], 0
+    for start, end in gaps:
+        num_new = sum(layer_end <= start for layer_end in last_end[num_known:])
+        windows.append(Window(end - start, num_new * step.gradient_nbytes))
+        num_known += num_new
+    return [*windows, Window(0.0, (step.num_layers - num_known) * step.gradient_nbytes)]
+
+
+def _gradients(layer: Sequence[Stage], order: Order, step: Step) -> Filling:
+    """Gradients in the gaps; under contention nothing is for nothing, so all come last."""
+    windows = idle_windows(layer, order, step)
+    if step.contention:
+        windows = [Window(0.0, window.produced) for window in windows]
+    return fill(windows, step.all_reduce)

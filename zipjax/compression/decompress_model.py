@@ -1,0 +1,69 @@
+"""`decompress_model`: every compressed matrix becomes the parameter that it was, in place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from flax import nnx
+
+from pallas_kernels import ArgumentError
+from zipjax.compression.inventory import Held, take_inventory
+from zipjax.compression.placement import plain_sharding
+from zipjax.nn import TWINS, CompressedParam, Twin, change_class, decode_pieces
+
+
+def decompress_model(
+    model: nnx.Module, *, twins: Mapping[type[nnx.Module], Twin] | None = None
+) -> None:
+    """Undo `compress_model`: classes, variables' types and metadata, and every bit.
+
+    Args:
+        model: changed in place, one matrix at a time.
+        twins: as they were given to `compress_model`.
+
+    Raises:
+        ArgumentError: `model` is no module, or has a compressed layer of an unknown class.
+    """
+    if not isinstance(model, nnx.Module):
+        raise ArgumentError("model must be an nnx.Module", got=type(model).__name__)
+    known = dict(TWINS) | dict(twins or {})
+    plain_classes = {twin.cls: plain for plain, twin in known.items()}
+    inventory = [
+        held for held in take_inventory(model) if isinstance(held.variable, CompressedParam)
+    ]
+    for held in inventory:
+        _require_known(held, plain_classes)
+    while inventory:
+        _restore(inventory.pop(0), plain_classes)
+
+
+def _require_known(held: Held, plain_classes: Mapping[type, type]) -> None:
+    for holder in held.holders:
+        if type(holder.node) not in plain_classes:
+            raise ArgumentError(
+                f"{holder.variable_path} must be in a layer with a known twin",
+                got=type(holder.node).__name__,
+                fix="pass the twins that compress_model was given",
+            )
+
+
+def _restore(held: Held, plain_classes: Mapping[type, type]) -> None:
+    param: Any = held.variable
+    plain = param.plain.restore(_decode(param))
+    for holder in held.holders:
+        setattr(holder.node, holder.name, plain)
+        if not _holds_compressed(holder.node):
+            change_class(holder.node, plain_classes[type(holder.node)])
+
+
+def _decode(param: CompressedParam) -> Any:
+    """The array where it was: cut over the mesh as it was."""
+    tensor, cut_dims = param.get_value(), param.get_metadata("cut_dims")
+    sharding = plain_sharding(tensor, param.ndim - len(tensor.shape), cut_dims)
+    if sharding is None:
+        return decode_pieces(tensor, cut_dims)
+    return jax.jit(decode_pieces, static_argnums=1, out_shardings=sharding)(tensor, cut_dims)
+
+
+def _holds_compressed(node: Any) -> bool:
+    return any(isinstance(value, CompressedParam) for value in vars(node).values())

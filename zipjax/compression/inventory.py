@@ -1,0 +1,55 @@
+"""Where the variables of a model are: every holder of each, shared ones once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flax import nnx
+
+
+@dataclass(frozen=True)
+class Holder:
+    """An attribute, or an entry of a list or dict, that holds a variable.
+
+    Attributes:
+        path: of the node that holds it; "" for the model itself.
+        node: that node.
+        name: of the attribute or entry.
+    """
+
+    path: str
+    node: Any
+    name: str
+
+    @property
+    def variable_path(self) -> str:
+        """Path of the variable through this holder."""
+        return f"{self.path}.{self.name}" if self.path else self.name
+
+
+@dataclass(frozen=True)
+class Held:
+    """A variable and all that hold it, in the order of the model; the first gives it its name."""
+
+    variable: nnx.Variable
+    holders: list[Holder] = field(default_factory=list)
+
+
+def take_inventory(model: nnx.Module) -> list[Held]:
+    """All variables of a model, in the order of its graph."""
+    found: dict[int, Held] = {}
+    for path, node in nnx.iter_graph(model):
+        for name, value in _entries(node):
+            if isinstance(value, nnx.Variable):
+                held = found.setdefault(id(value), Held(value))
+                held.holders.append(Holder(".".join(map(str, path)), node, str(name)))
+    return list(found.values())
+
+
+def _entries(node: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(node, nnx.Pytree):
+        yield from vars(node).items()
+    elif isinstance(node, dict):
+        yield from node.items()
+    elif isinstance(node, list | tuple):
+        yield from enumerate(node)

@@ -1,0 +1,119 @@
+"""From kernels to their reports: compile, assemble, disassemble, count."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pallas_kernels import Gpu, gpu_of
+from zipjax.dryrun.compile import compile_programs
+from zipjax.dryrun.errors import CompileError
+from zipjax.dryrun.program import CompiledProgram, MosaicKernel, Program
+from zipjax.dryrun.ptxas import assemble, was_linked
+from zipjax.dryrun.report import KernelReport, LoopWork, report_kernel
+from zipjax.dryrun.sass import disassemble, parse_sass
+from zipjax.dryrun.targets import ptxas_arch
+from zipjax.dryrun.toolchain import Toolchain, find_toolchain
+from zipjax.dryrun.topology import Topology
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelCase:
+    """A kernel in one configuration.
+
+    Attributes:
+        name: the kernel's, e.g. "decode_matmul".
+        config: what tells this case from the others of its name.
+        factory: "module:function", which makes the program around it (`Program.factory`).
+        arguments: of the factory.
+        work: what a trip of its main loop does.
+        dump_name: how Mosaic's name of the kernel starts, where the program has more than one.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    factory: str
+    work: LoopWork
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    dump_name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and configuration in one."""
+        settings = ", ".join(f"{key}={value}" for key, value in self.config.items())
+        return f"{self.name}({settings})"
+
+
+def compile_kernels(
+    cases: Sequence[KernelCase],
+    gpu: Gpu | str,
+    *,
+    timeout_s: float = 120.0,
+    toolchain: Toolchain | None = None,
+) -> list[KernelReport | CompileError]:
+    """Compile each kernel for a GPU that is not there and count what it would do.
+
+    Args:
+        cases: the kernels; no two of one name and configuration.
+        gpu: e.g. "h200".
+        timeout_s: seconds that one may take; the start of JAX does not count.
+        toolchain: where ptxas and the others are; found by itself by default.
+
+    Returns:
+        In the order of `cases`, a report of each, or why there is none: an error does not stop the
+        others.
+
+    Raises:
+        ArgumentError: two cases of one name and configuration.
+        ToolchainError: something is not installed; it says what.
+        UnsupportedError: an unknown GPU.
+    """
+    target = gpu_of(gpu) if isinstance(gpu, str) else gpu
+    tools = toolchain or find_toolchain()
+    programs = [
+        Program(name=case.title, factory=case.factory, arguments=case.arguments) for case in cases
+    ]
+    compiled = compile_programs(programs, Topology(target), timeout_s=timeout_s, toolchain=tools)
+    return [
+        outcome if isinstance(outcome, CompileError) else _report(case, outcome, target, tools)
+        for case, outcome in zip(cases, compiled, strict=True)
+    ]
+
+
+def _report(
+    case: KernelCase, compiled: CompiledProgram, gpu: Gpu, tools: Toolchain
+) -> KernelReport | CompileError:
+    try:
+        kernel = _only_kernel(case, compiled)
+        cubin, resources = assemble(
+            case.title,
+            kernel.ptx,
+            ptxas_arch(gpu),
+            tools.ptxas,
+            relocatable=was_linked(kernel.build_log),
+        )
+        (function,) = parse_sass(disassemble(cubin, tools.nvdisasm))
+        return report_kernel(
+            case.name,
+            gpu.name,
+            case.config,
+            kernel=kernel,
+            function=function,
+            resources=resources,
+            work=case.work,
+        )
+    except CompileError as error:
+        return error
+
+
+def _only_kernel(case: KernelCase, compiled: CompiledProgram) -> MosaicKernel:
+    found = [kernel for kernel in compiled.kernels if kernel.name.startswith(case.dump_name)]
+    if len(found) != 1:
+        names = ", ".join(kernel.name for kernel in compiled.kernels) or "none"
+        raise CompileError.of(
+            case.title,
+            "error",
+            "a case has one Mosaic kernel",
+            got=names,
+            fix="name it by dump_name" if found else "is it compiled by XLA alone?",
+        )
+    return found[0]

@@ -1,0 +1,141 @@
+"""Which layers have a twin, and how one becomes the other in place."""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+from flax import nnx
+
+from pallas_kernels import ArgumentError, CompressedTensor, dtype_name
+from zipjax.nn.compressed_experts import CompressedSwigluExperts
+from zipjax.nn.compressed_layers import (
+    CompressedConv,
+    CompressedEinsum,
+    CompressedEmbed,
+    CompressedLinear,
+    CompressedLinearGeneral,
+    CompressedLoRALinear,
+)
+from zipjax.nn.compressed_param import CompressedParam, PlainVariable
+from zipjax.nn.experts import SwigluExperts
+from zipjax.nn.pieces import fill_empty_lists, num_lead_axes, whole_shape
+
+
+class Twin(NamedTuple):
+    """The compressed twin of a class of layers.
+
+    Attributes:
+        cls: subclass of the plain class that can compute with `CompressedParam`s.
+        matrix_ndims: by name of an attribute that may be compressed, from the layer, the number of
+            axes of its matrix; axes before them count stacked layers or experts.
+    """
+
+    cls: type[nnx.Module]
+    matrix_ndims: Callable[[Any], dict[str, int]]
+
+
+TWINS = MappingProxyType(
+    {
+        nnx.Linear: Twin(CompressedLinear, lambda _: {"kernel": 2}),
+        nnx.LoRALinear: Twin(CompressedLoRALinear, lambda _: {"kernel": 2}),
+        nnx.LinearGeneral: Twin(
+            CompressedLinearGeneral,
+            lambda layer: {
+                "kernel": len(layer.batch_axis) + len(layer.in_features) + len(layer.out_features)
+            },
+        ),
+        nnx.Einsum: Twin(CompressedEinsum, lambda layer: {"kernel": len(layer.kernel_shape)}),
+        nnx.Conv: Twin(CompressedConv, lambda layer: {"kernel": len(layer.kernel_shape)}),
+        nnx.Embed: Twin(CompressedEmbed, lambda _: {"embedding": 2}),
+        SwigluExperts: Twin(CompressedSwigluExperts, lambda _: {"gate": 2, "up": 2, "down": 2}),
+    }
+)
+
+
+def set_compressed(
+    layer: nnx.Module,
+    tensors: dict[str, CompressedTensor],
+    *,
+    cut_dims: dict[str, tuple[int, ...]] | None = None,
+    twin: type[nnx.Module] | None = None,
+) -> None:
+    """Turn a plain layer into its twin, in place, around tensors that are already compressed.
+
+    The layer may be abstract (`nnx.eval_shape`), so a model can be loaded in compressed form
+    without ever being there in plain form.
+
+    Args:
+        layer: plain, of a class in `TWINS`, or its twin already.
+        tensors: by name of the attribute; the array's bits in the layout of the plain layer,
+            [*stack, *matrix] (see `zipjax.nn.pieces` for stacks).
+        cut_dims: by name, the axes of the matrix that are cut; none by default.
+        twin: class to become, when `TWINS` has none.
+
+    Raises:
+        ArgumentError: no twin, no such parameter, or another shape or dtype than the parameter's.
+    """
+    cls = twin or twin_class(type(layer))
+    params = {}
+    for name, tensor in tensors.items():
+        cuts = (cut_dims or {}).get(name, ())
+        plain = getattr(layer, name, None)
+        if not isinstance(plain, nnx.Variable) or isinstance(plain, CompressedParam):
+            raise ArgumentError(
+                f"{type(layer).__name__}.{name} must be a plain parameter",
+                got=type(plain).__name__,
+            )
+        _check_same_array(f"{type(layer).__name__}.{name}", plain.get_raw_value(), tensor, cuts)
+        tensor = fill_empty_lists(tensor) if not num_lead_axes(tensor) else tensor
+        params[name] = CompressedParam(tensor, plain=PlainVariable.of(plain), cut_dims=cuts)
+    become_twin(layer, cls, params)
+
+
+def become_twin(
+    layer: nnx.Module, cls: type[nnx.Module], params: dict[str, CompressedParam]
+) -> None:
+    """Put compressed parameters into a layer, whose class must then know them."""
+    for name, param in params.items():
+        setattr(layer, name, param)
+    change_class(layer, cls)
+
+
+def change_class(layer: nnx.Module, cls: type[nnx.Module]) -> None:
+    """Change the class of a layer in place, so that whoever shares it shares the twin.
+
+    Not by assignment: a module takes note of every attribute that is assigned, for its graph.
+    """
+    object.__setattr__(layer, "__class__", cls)
+
+
+def twin_class(plain: type) -> type[nnx.Module]:
+    """The twin of a plain class; a twin is its own.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if plain in TWINS:
+        return TWINS[plain].cls
+    if any(plain is twin.cls for twin in TWINS.values()):
+        return plain
+    raise ArgumentError(
+        f"the layer must be one of {', '.join(cls.__name__ for cls in TWINS)}",
+        got=plain.__name__,
+        fix="pass the class of its twin",
+    )
+
+
+def _check_same_array(
+    name: str, plain: Any, tensor: CompressedTensor, cuts: tuple[int, ...]
+) -> None:
+    shape = whole_shape(tensor, cuts)
+    want = f"{dtype_name(plain.dtype)}{list(plain.shape)}"
+    if tuple(plain.shape) != shape or plain.dtype != tensor.dtype:
+        raise ArgumentError(
+            f"{name} must be {want}", got=f"{dtype_name(tensor.dtype)}{list(shape)}"
+        )
+
+
+def is_abstract(variable: nnx.Variable) -> bool:
+    """Whether a variable has a shape but no array."""
+    return isinstance(variable.get_raw_value(), jax.ShapeDtypeStruct)
