@@ -9,8 +9,8 @@ The same window as in `rows16`; the order of the elements (`format.mma_order`) a
                    that changes nothing (position 0, index 15) twice
     rare_entries   position << 8 | exponent, for what has no entry in the table and for what a tile
                    has beyond 128 patches; it has no patch
-    tile_offsets   [T + 9, 2]: where a tile's patch words and its rare entries start; the rows from
-                   T on are the ends, so that a kernel may look one group of tiles ahead
+    tile_offsets   [T + 17, 2]: where a tile's patch words and its rare entries start; the rows
+                   from T on are the ends, so that a kernel may look two groups of tiles ahead
 
 Both lists are padded with zeros. What lies beyond a matrix's rows and depths is zero: the smallest
 number of the window, so finite whatever the base. Written to be read, not to be fast.
@@ -21,7 +21,7 @@ import numpy as np
 from pallas_kernels.codecs.triple_bitmap import choose_exponents, index_escapes
 from pallas_kernels.format import (
     LAYOUT_MMA,
-    MMA_GROUP_TILES,
+    LOOK_AHEAD_TILES,
     PATCH_WORDS_STEP,
     RARE_ENTRIES_STEP,
     TABLE_SIZE,
@@ -72,7 +72,7 @@ def encode(x: np.ndarray, layout: str) -> dict[str, np.ndarray]:
     is_rare |= _rank_in_tile(tile, ~is_rare) >= 2 * TILE_PATCH_WORDS
     words, word_tile = _pairs(tile[~is_rare], (position << 4 | index)[~is_rare], len(positions))
     offsets = [
-        np.searchsorted(tiles, np.arange(len(positions) + 1 + MMA_GROUP_TILES))
+        np.searchsorted(tiles, np.arange(len(positions) + 1 + LOOK_AHEAD_TILES))
         for tiles in (word_tile, tile[is_rare])
     ]
     rare = (position << 8 | exponent)[is_rare].astype(np.uint32)

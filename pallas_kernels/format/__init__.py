@@ -9,6 +9,7 @@ from pallas_kernels.format.floats import float_spec as float_spec
 from pallas_kernels.format.floats import join as join
 from pallas_kernels.format.floats import split as split
 from pallas_kernels.format.mma_order import LANES as LANES
+from pallas_kernels.format.mma_order import LOOK_AHEAD_TILES as LOOK_AHEAD_TILES
 from pallas_kernels.format.mma_order import MMA_GROUP_ROWS as MMA_GROUP_ROWS
 from pallas_kernels.format.mma_order import MMA_GROUP_TILES as MMA_GROUP_TILES
 from pallas_kernels.format.mma_order import MMA_TILE_DEPTH as MMA_TILE_DEPTH

@@ -28,6 +28,7 @@ from pallas_kernels.format.floats import FloatSpec
 MMA_TILE_ROWS = 16
 MMA_TILE_DEPTH = 256
 MMA_GROUP_TILES = 8  # tiles of 128 consecutive rows lie together: what two warpgroups share
+LOOK_AHEAD_TILES = 2 * MMA_GROUP_TILES  # a kernel loads offsets two groups before it needs them
 MMA_GROUP_ROWS = MMA_GROUP_TILES * MMA_TILE_ROWS
 PAIR_WORDS = 64  # of a lane, in a tile
 PAIR_WORDS_PER_GROUP = 16

@@ -11,6 +11,7 @@ from pallas_kernels.format.dtypes import dtype_name
 from pallas_kernels.format.floats import FLOATS, FloatSpec
 from pallas_kernels.format.mma_order import (
     LANES,
+    LOOK_AHEAD_TILES,
     MMA_GROUP_TILES,
     WORDS_PER_LOAD,
     matrix_grid,
@@ -144,7 +145,7 @@ def _mma_specs(layout: str, spec: FloatSpec, shape: tuple[int, ...]) -> dict[str
     return {
         "exponents": StreamSpec(u8, (1 + TABLE_SIZE,)),
         "words": StreamSpec(u32, (tiles, words_per_group(spec), LANES, WORDS_PER_LOAD)),
-        "tile_offsets": StreamSpec(u32, (tiles + 1 + MMA_GROUP_TILES, 2)),
+        "tile_offsets": StreamSpec(u32, (tiles + 1 + LOOK_AHEAD_TILES, 2)),
         "patches": StreamSpec(u32, (None,)),
         "rare_entries": StreamSpec(u32, (None,)),
     }
@@ -241,7 +242,7 @@ def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
     offsets = np.asarray(streams["tile_offsets"])
     words, entries = np.asarray(streams["patches"]), np.asarray(streams["rare_entries"])
     steps = np.diff(offsets.astype(np.int64), axis=0)
-    counts, beyond = steps[:-MMA_GROUP_TILES], steps[-MMA_GROUP_TILES:]
+    counts, beyond = steps[:-LOOK_AHEAD_TILES], steps[-LOOK_AHEAD_TILES:]
     least, most = counts[:, 0].min(initial=1), counts[:, 0].max(initial=1)
     is_right = 1 <= least and most <= TILE_PATCH_WORDS and (counts[:, 1] >= 0).all()
     if offsets[0].any() or beyond.any() or not is_right:

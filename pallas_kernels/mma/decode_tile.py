@@ -60,8 +60,17 @@ def decode_groups(lanes: Lanes, words: Memory, plane: Memory, spec: FloatSpec) -
     return groups
 
 
+class Ends(NamedTuple):
+    """Where the escapes of a warp's tile start and end in the lists of all tiles."""
+
+    start: Word
+    rare_start: Word
+    end: Word
+    rare_end: Word
+
+
 class Escapes(NamedTuple):
-    """A warp's escapes of one step: what `next_escapes` gives and `write_escapes` takes.
+    """The escapes of a warp's tile.
 
     Attributes:
         pairs: a patch word in each lane, twice: words 0 to 31 and 32 to 63 of the tile's list, of
@@ -70,34 +79,43 @@ class Escapes(NamedTuple):
         rare_end: where they end.
     """
 
-    pairs: tuple[Word, Word]
+    pairs: tuple[Word, ...]
     rare_start: Word
     rare_end: Word
 
 
-def next_escapes(
-    lanes: Lanes, offsets: Memory, patches: Memory, warpgroup: Word, group: Word
-) -> Escapes:
-    """Start loading the escapes of each warp's tile, a step before they are needed.
+def load_ends(lanes: Lanes, offsets: Memory, warpgroup: Word, group: Word) -> Ends:
+    """Start loading where the escapes of each warp's tile are, two steps before they are needed.
 
     Args:
         lanes: the lanes.
         offsets: uint32 [.., 2], where each tile's patch words and rare entries start.
-        patches: uint32 [K], the patch words of all tiles.
         warpgroup: 0 or 1, the half of the eight tiles.
-        group: the eight tiles, counted from where `offsets` start.
+        group: the eight tiles.
     """
-    warp, lane = _warp_and_lane(lanes)
+    warp, _ = _warp_and_lane(lanes)
     tile = _at(lanes, group, MMA_GROUP_TILES, _at(lanes, warpgroup, 4, warp))
     own = lanes.mul(tile, lanes.const(8))
-    start, rare_start = lanes.load_vector(offsets, own, 2)
-    end, rare_end = lanes.load_vector(offsets, lanes.add(own, lanes.const(8)), 2)
-    last = lanes.sub(end, lanes.const(1))
+    start = lanes.load_vector(offsets, own, 2)
+    end = lanes.load_vector(offsets, lanes.add(own, lanes.const(8)), 2)
+    return Ends(*start, *end)
+
+
+def load_escapes(lanes: Lanes, patches: Memory, ends: Ends) -> Escapes:
+    """Start loading the escapes of each warp's tile, a step before they are needed.
+
+    Args:
+        lanes: the lanes.
+        patches: uint32 [K], the patch words of all tiles.
+        ends: where the tile's are.
+    """
+    _, lane = _warp_and_lane(lanes)
+    last = lanes.sub(ends.end, lanes.const(1))
     pairs = []
     for turn in range(TILE_PATCH_WORDS // WARP_LANES):
-        number = lanes.add(lanes.add(start, lane), lanes.const(turn * WARP_LANES))
+        number = lanes.add(lanes.add(ends.start, lane), lanes.const(turn * WARP_LANES))
         pairs.append(lanes.load_element(patches, lanes.min(number, last)))
-    return Escapes((pairs[0], pairs[1]), rare_start, rare_end)
+    return Escapes(tuple(pairs), ends.rare_start, ends.rare_end)
 
 
 def write_escapes(

@@ -4,7 +4,7 @@ A block of the grid makes 128 rows (outputs) of y.T for one share of the depth. 
 (TMA), two decode and multiply. In a step of 256 depths each warp
 
     writes the exponents of its tile's escapes into its part of the exponent plane,
-    starts loading the escapes of the next step,
+    starts loading the escapes of the next step, and where those of the one after it are,
     decodes its tile, 128 weights a lane, into registers, and multiplies,
     puts the plane back.
 
@@ -25,18 +25,20 @@ from pallas_kernels.format import MMA_GROUP_ROWS, MMA_GROUP_TILES, FloatSpec, wo
 from pallas_kernels.lanes import GROUP_LANES, Words, device_function
 from pallas_kernels.mma.decode_tile import (
     PLANE_NBYTES,
+    Ends,
     Escapes,
     fill_plane,
+    load_ends,
+    load_escapes,
     load_exponents,
-    next_escapes,
     restore_plane,
     write_escapes,
 )
 from pallas_kernels.mma.products import Product
 
 _COMPUTE_WARPGROUPS = 2
-_OFFSET_WORDS = 20  # the 9 pairs of a group's tiles, in units of 16 bytes
 _ESCAPES = (Words(),) * 4
+_ENDS = (Words(),) * 4
 _ADDRESSES = (Words(),) * 4
 
 
@@ -86,22 +88,28 @@ def decode_matmul_transposed(
                 _prepare, memories=[exponents, plane], results=(Words(),) * 2, writes=[1]
             )
             escapes = call(
-                _next_escapes,
+                _first_escapes,
                 memories=[offsets, patches],
                 arguments=[half, _word(first_group)],
                 results=_ESCAPES,
             )
+            ends = call(
+                load_ends,
+                memories=[offsets],
+                arguments=[half, _word(first_group + 1)],
+                results=_ENDS,
+            )
 
             def run(acc):
-                final, *_ = pipeline((acc, base, table, *escapes))
+                final, *_ = pipeline((acc, base, table, *escapes, *ends))
                 at = pl.ds(group * MMA_GROUP_ROWS + warpgroup * 64, 64)
                 out[share, column, at] = product.result(final)
 
             product.accumulate(run)
 
-        def body(_, words_smem, offsets_smem, x_smem, carry):
-            acc, base, table, *escapes = carry
-            own = [(Words(), word) for word in escapes]
+        def body(index, words_smem, x_smem, carry):
+            acc, base, table, *lists = carry
+            own = [(Words(), word) for word in lists[:4]]
             addresses = call(
                 _write_escapes,
                 memories=[rare, plane],
@@ -110,10 +118,16 @@ def decode_matmul_transposed(
                 writes=[1],
             )
             following = call(
-                _next_escapes,
-                memories=[offsets_smem, patches],
-                arguments=[half, _word(0)],
+                _load_escapes,
+                memories=[patches],
+                arguments=[(Words(), word) for word in lists[4:]],
                 results=_ESCAPES,
+            )
+            ends = call(
+                load_ends,
+                memories=[offsets],
+                arguments=[half, _word(first_group + 2 + index[0])],
+                results=_ENDS,
             )
             tiles = words_smem.at[pl.ds(warpgroup * 4, 4)]
             acc = product.multiply(call, acc, tiles, plane, x_smem, spec)
@@ -124,7 +138,7 @@ def decode_matmul_transposed(
                 writes=[1],
             )
             product.wait()
-            return (acc, base, table, *following)
+            return (acc, base, table, *following, *ends)
 
         plgpu.emit_pipeline_warp_specialized(
             body,
@@ -136,18 +150,13 @@ def decode_matmul_transposed(
                     lambda s: (first_group + s, 0, 0),
                     memory_space=plgpu.SMEM,
                 ),
-                plgpu.BlockSpec(
-                    (pl.Element(_OFFSET_WORDS),),
-                    lambda s: (2 * MMA_GROUP_TILES * (first_group + s + 1),),
-                    memory_space=plgpu.SMEM,
-                ),
                 product.block_spec(first_step),
             ],
             wg_axis="warpgroup",
             num_compute_wgs=_COMPUTE_WARPGROUPS,
             max_concurrent_steps=num_stages,
             compute_context=context,
-        )(words, offsets, x_gmem.at[column])
+        )(words, x_gmem.at[column])
 
     return plgpu.kernel(
         kernel,
@@ -186,8 +195,12 @@ def _prepare(lanes, exponents, plane):
     return [base, table]
 
 
-def _next_escapes(lanes, offsets, patches, warpgroup, group):
-    pairs, *rare = next_escapes(lanes, offsets, patches, warpgroup, group)
+def _first_escapes(lanes, offsets, patches, warpgroup, group):
+    return _load_escapes(lanes, patches, *load_ends(lanes, offsets, warpgroup, group))
+
+
+def _load_escapes(lanes, patches, *ends):
+    pairs, *rare = load_escapes(lanes, patches, Ends(*ends))
     return [*pairs, *rare]
 
 
