@@ -33,7 +33,9 @@ def place_streams(
     """
     if isinstance(like, np.ndarray):
         return tensor
-    target = stream_sharding(like.sharding, num_stacked, cut_dims)
+    # An array that may go anywhere gets streams that may: committed ones would be another program.
+    is_free = isinstance(like, jax.Array) and not like.committed
+    target = None if is_free else stream_sharding(like.sharding, num_stacked, cut_dims)
     return jax.tree.map(lambda stream: jax.device_put(stream, target), tensor)
 
 
