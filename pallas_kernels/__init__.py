@@ -29,6 +29,9 @@ from pallas_kernels.ops.encode import encode_static as encode_static
 from pallas_kernels.ops.encode import trim as trim
 from pallas_kernels.ops.exponent_decode import exponent_decode as exponent_decode
 from pallas_kernels.ops.exponent_encode import exponent_encode as exponent_encode
+from pallas_kernels.ops.grouped_decode_matmul import (
+    grouped_decode_matmul as grouped_decode_matmul,
+)
 from pallas_kernels.payload import ExponentConfig as ExponentConfig
 from pallas_kernels.payload import ExponentPayload as ExponentPayload
 from pallas_kernels.tensor import CompressedTensor as CompressedTensor
