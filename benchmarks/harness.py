@@ -23,6 +23,8 @@ MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
 }
 
+STDOUT = Path("-")
+
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
@@ -42,7 +44,14 @@ class Bar:
 def arguments(description: str) -> argparse.ArgumentParser:
     """The flags that every benchmark takes."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="write the result there; without FILE to stdout, and the table to stderr",
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 when a bar does not hold")
     parser.add_argument("--quick", action="store_true", help="small: does it work, not how fast")
     parser.add_argument(
@@ -121,6 +130,7 @@ def report(
     bars: list[Bar],
     packages: Iterable[str],
     args: argparse.Namespace,
+    extra: Mapping[str, Any] | None = None,
 ) -> int:
     """Print one table and the bars, write the JSON, and give the exit code.
 
@@ -131,6 +141,7 @@ def report(
         bars: figures that were promised.
         packages: whose versions belong to the result.
         args: from `arguments`.
+        extra: more that belongs into the JSON, by name.
     """
     result = {
         "command": " ".join(["python", *sys.argv]),
@@ -140,16 +151,21 @@ def report(
         "versions": versions(packages),
         "rows": rows,
         "bars": [dataclasses.asdict(bar) | {"holds": bar.holds} for bar in bars],
+        **(extra or {}),
     }
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"\n{title}")
-    print(", ".join(f"{key} {value}" for key, value in result["machine"].items()))
-    print(", ".join(f"{key} {value}" for key, value in result["versions"].items()))
-    _print_table(columns, rows)
-    for bar in bars:
-        word = "holds" if bar.holds else "DOES NOT HOLD"
-        print(f"{bar.name}: {bar.value:.3g}, wanted {bar.sense} {bar.want:g}: {word}")
+    text = json.dumps(result, indent=1) + "\n"
+    if args.json == STDOUT:
+        sys.stdout.write(text)
+    elif args.json:
+        args.json.write_text(text)
+    with contextlib.redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
+        print(f"\n{title}")
+        print(", ".join(f"{key} {value}" for key, value in result["machine"].items()))
+        print(", ".join(f"{key} {value}" for key, value in result["versions"].items()))
+        _print_table(columns, rows)
+        for bar in bars:
+            word = "holds" if bar.holds else "DOES NOT HOLD"
+            print(f"{bar.name}: {bar.value:.3g}, wanted {bar.sense} {bar.want:g}: {word}")
     return int(args.strict and not all(bar.holds for bar in bars))
 
 

@@ -22,11 +22,16 @@ from pallas_kernels.hardware import assume as assume
 from pallas_kernels.hardware import current_gpu as current_gpu
 from pallas_kernels.hardware import gpu_of as gpu_of
 from pallas_kernels.ops.decode import decode as decode
+from pallas_kernels.ops.decode_matmul import decode_matmul as decode_matmul
+from pallas_kernels.ops.decode_rows import decode_rows as decode_rows
 from pallas_kernels.ops.encode import encode as encode
 from pallas_kernels.ops.encode import encode_static as encode_static
 from pallas_kernels.ops.encode import trim as trim
 from pallas_kernels.ops.exponent_decode import exponent_decode as exponent_decode
 from pallas_kernels.ops.exponent_encode import exponent_encode as exponent_encode
+from pallas_kernels.ops.grouped_decode_matmul import (
+    grouped_decode_matmul as grouped_decode_matmul,
+)
 from pallas_kernels.payload import ExponentConfig as ExponentConfig
 from pallas_kernels.payload import ExponentPayload as ExponentPayload
 from pallas_kernels.tensor import CompressedTensor as CompressedTensor

@@ -8,6 +8,8 @@ n       elements of a tensor, flattened
 """
 
 from jax import Array as Array
+from jaxtyping import Float as Float
+from jaxtyping import Int as Int
 from jaxtyping import Shaped as Shaped
 
 

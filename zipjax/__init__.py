@@ -13,6 +13,8 @@ from zipjax.compression import CompressionReport as CompressionReport
 from zipjax.compression import ReportRow as ReportRow
 from zipjax.compression import compress_model as compress_model
 from zipjax.compression import decompress_model as decompress_model
+from zipjax.compression import set_structure as set_structure
+from zipjax.compression import structure_of as structure_of
 from zipjax.files import DiskError as DiskError
 from zipjax.files import FileSummary as FileSummary
 from zipjax.files import LoadedTensors as LoadedTensors
@@ -22,3 +24,4 @@ from zipjax.files import inspect as inspect
 from zipjax.files import load as load
 from zipjax.files import save as save
 from zipjax.files import verify as verify
+from zipjax.models import load_model as load_model

@@ -60,9 +60,7 @@ def order_seconds(
     return simulate(tasks_of(stages, order), in_order=True, contention=contention).makespan_s
 
 
-def _longest_idle(
-    stages: Sequence[Stage], order: Order, seconds: float
-) -> tuple[float, int]:
+def _longest_idle(stages: Sequence[Stage], order: Order, seconds: float) -> tuple[float, int]:
     """The longest exchange that one place in the order takes for nothing, and the place.
 
     With an exchange of x seconds at a place the order takes max(seconds, x + rest), since a
@@ -78,5 +76,3 @@ def _longest_idle(
         rest = run_order(stages, longer, exchange) - seconds
         best = max(best, (seconds - rest, place))
     return best
-
-

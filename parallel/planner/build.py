@@ -5,6 +5,7 @@ Routing is taken to be balanced, experts of a token to be drawn at random.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 from pallas_kernels import ArgumentError, UnsupportedError
 from parallel.planner import roofline
@@ -24,19 +25,24 @@ class Variant:
             every device; 2: a copy for every node over the slow link, spread within it. Of layout
             "everywhere"; others have 0.
         compressed: whether a lossless codec goes before and after the slow link.
+        split: of layout "replicated": "" when every device sends every token; "S1" when tokens are
+            split over the node before the gate and gathered after the mixture; "S2" when copies
+            are split after the gate, and gathered (Parm).
     """
 
     levels: int = 0
     compressed: bool = False
+    split: str = ""
 
 
 def variants(workload: Workload, machine: Machine) -> list[Variant]:
     """Every way in which the tokens of `workload` can travel on `machine`."""
-    levels = (0,)
+    levels: tuple[int, ...] = (0,)
     if workload.layout == "everywhere" and workload.num_experts % workload.num_devices == 0:
         levels = (0, 1, 2) if min(workload.num_inter, workload.num_intra) > 1 else (0, 1)
+    splits = ("", "S1", "S2") if workload.layout == "replicated" else ("",)
     codecs = (False,) if machine.codec is None else (False, True)
-    return [Variant(level, compressed) for level in levels for compressed in codecs]
+    return [Variant(*choice) for choice in product(levels, codecs, splits)]
 
 
 def build(workload: Workload, machine: Machine, variant: Variant) -> Step:
@@ -105,16 +111,14 @@ def _dense(workload: Workload, machine: Machine, times: int) -> tuple[Work, ...]
     )
 
 
-def _moe(
-    workload: Workload, machine: Machine, variant: Variant, times: int
-) -> tuple[Work, ...]:
+def _moe(workload: Workload, machine: Machine, variant: Variant, times: int) -> tuple[Work, ...]:
     token_nbytes = workload.width * workload.element_nbytes
     copies = workload.num_tokens * workload.num_selected
     if workload.layout == "everywhere":
         there, back = _everywhere(workload, machine, variant, token_nbytes)
         here, hidden_share = copies, 1
     else:
-        there, back = _by_node(workload, machine, copies * token_nbytes)
+        there, back = _by_node(workload, machine, variant, token_nbytes)
         hidden_share = workload.num_intra
         here = copies * hidden_share if workload.layout == "sharded" else copies
     groups = workload.num_devices if workload.layout == "everywhere" else workload.num_inter
@@ -161,28 +165,35 @@ def _everywhere(
 
 
 def _by_node(
-    workload: Workload, machine: Machine, nbytes: float
+    workload: Workload, machine: Machine, variant: Variant, token_nbytes: float
 ) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
     """Dispatch and combine where a node's devices share each of its experts."""
     far = machine.inter.cost("all_to_all", workload.num_inter)
-    dispatch = Work("dispatch", "inter", far, nbytes)
-    combine = Work("combine", "inter", far, nbytes)
-    if workload.layout == "replicated":
-        # Every device has all tokens; only the parts of the results must be added up.
-        scatter = machine.intra.cost("reduce_scatter", workload.num_intra)
-        gather = machine.intra.cost("all_gather", workload.num_intra)
-        return (dispatch,), (
-            Work("add up", "intra", scatter, nbytes),
-            Work("share", "intra", gather, nbytes),
-            combine,
-        )
     gather = machine.intra.cost("all_gather", workload.num_intra)
     scatter = machine.intra.cost("reduce_scatter", workload.num_intra)
-    node_nbytes = nbytes * workload.num_intra
-    return (
-        (dispatch, Work("gather", "intra", gather, node_nbytes)),
-        (Work("scatter", "intra", scatter, node_nbytes), combine),
+    tokens = workload.num_tokens * token_nbytes
+    copies = tokens * workload.num_selected
+    replicated = workload.layout == "replicated"
+    if replicated and not variant.split:
+        # Every device has all copies; only the parts of the results must be added up.
+        return (Work("dispatch", "inter", far, copies),), (
+            Work("add up", "intra", scatter, copies),
+            Work("share", "intra", gather, copies),
+            Work("combine", "inter", far, copies),
+        )
+    sent = copies / workload.num_intra if replicated else copies
+    there = (
+        Work("dispatch", "inter", far, sent),
+        Work("gather", "intra", gather, sent * workload.num_intra),
     )
+    back: tuple[Work, ...] = (
+        Work("scatter", "intra", scatter, sent * workload.num_intra),
+        Work("combine", "inter", far, sent),
+    )
+    if replicated:
+        shared = tokens if variant.split == "S1" else copies
+        back = (*back, Work("share", "intra", gather, shared))
+    return there, back
 
 
 def _compressed(chain: tuple[Work, ...], machine: Machine) -> tuple[Work, ...]:

@@ -1,6 +1,6 @@
 """What a strategy proposes, and how long it would take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parallel.planner.block import Block
 from parallel.planner.build import Variant
@@ -64,16 +64,19 @@ class Candidate:
         gradients: bytes of all-reduces in each window of the backward pass: for every layer, last
             first, during each of its blocks; then after the pass. Where layers overlap: in every
             idle time of the slow link; then after the pass.
+        gradient_piece_nbytes: largest piece in which gradients are exchanged; 0 when windows are
+            not divided.
         reason: in a few words, for people.
     """
 
     strategy: str
     seconds: float
-    variant: Variant = Variant()
+    variant: Variant = field(default_factory=Variant)
     one_link: bool = False
     forward: PassPlan | None = None
     backward: PassPlan | None = None
     across: tuple[Order, ...] = ()
     disaggregated: Disaggregated | None = None
     gradients: tuple[float, ...] = ()
+    gradient_piece_nbytes: float = 0.0
     reason: str = ""

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from pallas_kernels import ArgumentError
 from parallel.planner.candidate import Candidate
 from parallel.planner.machine import Machine
-from parallel.planner.plan import Line, Plan
+from parallel.planner.plan import Considered, Plan
 from parallel.planner.problem import NUM_CHUNKS_MAX, Problem
 from parallel.planner.strategies import (
     compass,
@@ -42,9 +42,7 @@ STRATEGIES: Mapping[str, Callable[[Problem], Candidate | None]] = MappingProxyTy
 )
 
 
-def plan(
-    workload: Workload, machine: Machine, *, num_chunks_max: int = NUM_CHUNKS_MAX
-) -> Plan:
+def plan(workload: Workload, machine: Machine, *, num_chunks_max: int = NUM_CHUNKS_MAX) -> Plan:
     """Find the fastest schedule of a step.
 
     Every strategy is asked, and the one predicted to be fastest is taken, so that the plan is never
@@ -63,12 +61,10 @@ def plan(
         raise ArgumentError("num_chunks_max must be at least 1", got=num_chunks_max)
     problem = Problem(workload, machine, num_chunks_max)
     candidates = [
-        candidate
-        for propose in STRATEGIES.values()
-        if (candidate := propose(problem)) is not None
+        candidate for propose in STRATEGIES.values() if (candidate := propose(problem)) is not None
     ]
     candidates.sort(key=lambda candidate: candidate.seconds)
-    considered = tuple(Line(c.strategy, c.seconds, c.reason) for c in candidates)
+    considered = tuple(Considered(c.strategy, c.seconds, c.reason) for c in candidates)
     return Plan(
         workload=workload, machine=machine.name, chosen=candidates[0], considered=considered
     )

@@ -1,4 +1,4 @@
-"""Seconds as a function of an amount: a line, the highest of several lines, or a line with knots."""
+"""Seconds by an amount: a line, the highest of several lines, or a line with knots."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class Line:
             raise ArgumentError("a line needs alpha_s >= 0 and s_per_unit >= 0", got=self)
 
     def __call__(self, amount: float) -> float:
+        """Seconds of `amount`."""
         return self.alpha_s + self.s_per_unit * amount if amount > 0 else 0.0
 
 
@@ -38,6 +39,7 @@ class Roof:
             raise ArgumentError("a roof needs at least one line")
 
     def __call__(self, amount: float) -> float:
+        """Seconds of `amount`."""
         return max(line(amount) for line in self.lines)
 
 
@@ -64,6 +66,7 @@ class Knots:
             raise ArgumentError("the seconds of knots must not be negative", got=self.seconds)
 
     def __call__(self, amount: float) -> float:
+        """Seconds of `amount`."""
         if amount <= 0:
             return 0.0
         i = min(max(bisect_right(self.amounts, amount), 1), len(self.amounts) - 1)

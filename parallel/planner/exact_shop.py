@@ -56,7 +56,7 @@ class _Label(NamedTuple):
 
 
 def simple_orders(stages: Sequence[Stage], num_chunks: int, num_fillers: int = 0) -> list[Order]:
-    """Orders that need no search; fillers go between the last dispatch and what follows, or last."""
+    """Orders that need no search; fillers go behind the last dispatch, or last of all."""
     orders = [
         stage_major(len(stages), num_chunks),
         greedy(stages, num_chunks, late_first=False),

@@ -121,7 +121,9 @@ def _median_line(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _near(x: np.ndarray, y: np.ndarray, fitted: np.ndarray) -> np.ndarray:
     """Which points are no outliers, by their relative errors."""
     errors = (y - fitted) / y
-    spread = max(_SIGMA_PER_MAD * float(np.median(np.abs(errors - np.median(errors)))), _ERROR_FLOOR)
+    spread = max(
+        _SIGMA_PER_MAD * float(np.median(np.abs(errors - np.median(errors)))), _ERROR_FLOOR
+    )
     keep = np.abs(errors - np.median(errors)) <= _OUTLIER_DEVIATIONS * spread
     return keep if np.unique(x[keep]).size >= 2 else np.ones(x.size, bool)
 

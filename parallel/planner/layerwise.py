@@ -9,6 +9,7 @@ from parallel.planner.shop import stage_major
 from parallel.planner.step import Pass, Step, Work, stages_of
 from parallel.planner.windows import Filling, Window, fill
 
+
 def dispatched_first(works: Sequence[Work], num_chunks: int, step: Step) -> Block:
     """All dispatches, then all combines: the order of PipeMoE and FSMoE."""
     stages = stages_of(works, num_chunks)

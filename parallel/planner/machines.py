@@ -133,7 +133,7 @@ def _hopper(gpu: Gpu) -> Machine:
             {
                 "flops_per_s": f"0.7 (assumed) of {gpu.sources['bf16_flops_per_s']}",
                 "bytes_per_s": f"0.85 (assumed) of {gpu.sources['memory_bytes_per_s']}",
-                "inter": "NVIDIA DGX H100 datasheet: 8 x ConnectX-7 of 400 Gb/s; 0.85 of it assumed",
+                "inter": "NVIDIA DGX H100 datasheet: 8 x ConnectX-7 of 400 Gb/s; 0.85 assumed",
                 "intra": f"NVIDIA {gpu.name} datasheet: NVLink 900 GB/s both ways; 0.75 assumed",
                 "codec": "ratio as in docs/wire-format.md; rates assumed from bytes moved",
                 "latency_s, launch_s": _ASSUMED,

@@ -7,7 +7,7 @@ from parallel.planner.workload import Workload
 
 
 @dataclass(frozen=True)
-class Line:
+class Considered:
     """A candidate that was looked at.
 
     Attributes:
@@ -37,7 +37,7 @@ class Plan:
     workload: Workload
     machine: str
     chosen: Candidate
-    considered: tuple[Line, ...]
+    considered: tuple[Considered, ...]
 
     @property
     def seconds(self) -> float:
@@ -54,8 +54,8 @@ class Plan:
             rows.append((line.strategy, f"{line.seconds * 1e3:.3f}", share, line.reason))
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         lines = [
-            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
-            for row in rows
+            "  ".join([name.ljust(widths[0]), ms.rjust(widths[1]), share.rjust(widths[2]), words])
+            for name, ms, share, words in rows
         ]
         load = self.workload
         mesh = f"{load.num_inter}x{load.num_intra}"

@@ -104,8 +104,6 @@ def _by_tokens(
     return Roof(
         (
             Line(start_s, flops / kernels.flops_per_s),
-            Line(
-                start_s + fixed_nbytes / kernels.bytes_per_s, token_nbytes / kernels.bytes_per_s
-            ),
+            Line(start_s + fixed_nbytes / kernels.bytes_per_s, token_nbytes / kernels.bytes_per_s),
         )
     )

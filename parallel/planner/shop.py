@@ -91,22 +91,21 @@ def greedy(stages: Sequence[Stage], num_chunks: int, *, late_first: bool) -> Ord
     """
     num_stages = len(stages)
     free = {stage.resource: 0.0 for stage in stages}
-    ends: list[list[float]] = [[] for _ in stages]
+    passed, ready = [0] * num_chunks, [0.0] * num_chunks
     order = []
     for _ in range(num_stages * num_chunks):
-        best: tuple[float, int, int] | None = None
-        for s, (_, resource, _) in enumerate(stages):
-            chunk = len(ends[s])
-            if chunk == num_chunks or (s and chunk >= len(ends[s - 1])):
+        best = (float("inf"), 0, 0)
+        for chunk, s in enumerate(passed):
+            # Chunks do not overtake: the one before must have entered this stage.
+            if s == num_stages or (chunk and passed[chunk - 1] <= s):
                 continue
-            start = max(ends[s - 1][chunk] if s else 0.0, free[resource])
-            key = (start, -s if late_first else s, s)
-            best = key if best is None else min(best, key)
-        assert best is not None, "some chunk can always go on"
-        start, _, s = best
-        free[stages[s].resource] = start + stages[s].seconds
-        ends[s].append(start + stages[s].seconds)
-        order.append(s)
+            start = max(ready[chunk], free[stages[s].resource])
+            best = min(best, (start, -s if late_first else s, chunk))
+        start, _, chunk = best
+        stage = stages[passed[chunk]]
+        order.append(passed[chunk])
+        passed[chunk] += 1
+        ready[chunk] = free[stage.resource] = start + stage.seconds
     return tuple(order)
 
 

@@ -1,8 +1,9 @@
 """A discrete-event simulator: tasks on resources, in priority order, slowing each other down.
 
-Nothing is preempted and nothing is random. A resource works on one task at a time. Either it takes the
-first *ready* task by priority, as a work-conserving scheduler does, or, `in_order`, it takes its
-tasks in priority order and waits for the next one even when a later one is ready, as a GPU stream.
+Nothing is preempted and nothing is random. A resource works on one task at a time. Either it takes
+the first *ready* task by priority, as a work-conserving scheduler does, or, `in_order`, it takes
+its tasks in priority order and waits for the next one even when a later one is ready, as a GPU
+stream.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,7 +84,9 @@ class _Run:
         while num_done < len(self.tasks):
             self._start(now_s)
             if not self.running:
-                stuck = [task.name for task, num in zip(self.tasks, self.num_waits, strict=True) if num]
+                stuck = [
+                    task.name for task, num in zip(self.tasks, self.num_waits, strict=True) if num
+                ]
                 raise ArgumentError(
                     "tasks must not wait for each other in a circle, nor be queued behind their "
                     "followers",

@@ -1,7 +1,7 @@
 """A workload on a machine as work for resources: what strategies schedule."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from parallel.planner.cost import Cost, Line
@@ -36,7 +36,7 @@ class Pass:
     """One direction through a layer.
 
     Attributes:
-        dense: the chain of attention and whatever else is no mixture; it leaves the slow link alone.
+        dense: the chain of attention and whatever else is no mixture; not on the slow link.
         moe: the chain of the mixture: dispatch to combine.
     """
 
@@ -61,7 +61,7 @@ class Step:
     forward: Pass
     backward: Pass | None = None
     gradient_nbytes: float = 0.0
-    all_reduce: Line = Line(0.0, 0.0)
+    all_reduce: Line = field(default=Line(0.0, 0.0))
     contention: tuple[Contention, ...] = ()
 
     @property

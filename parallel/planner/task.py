@@ -61,7 +61,8 @@ class Timeline:
         """Starts and ends of the times before the makespan in which `resource` is idle."""
         found, free_s = [], 0.0
         for span in sorted(
-            (span for span in self.spans if span.resource == resource), key=lambda span: span.start_s
+            (span for span in self.spans if span.resource == resource),
+            key=lambda span: span.start_s,
         ):
             if span.start_s > free_s:
                 found.append((free_s, span.start_s))

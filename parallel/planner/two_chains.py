@@ -1,17 +1,17 @@
 """Two chunks through chains of any length, exactly and fast: Akers' graphical method.
 
-Progress of the two chunks is a point in the plane, x seconds of work of the first and y of the second.
-Moving right, up or diagonally is one of them working, or both. Where both would hold the same
-resource the plane has a rectangular obstacle. A schedule is a monotone path from corner to corner
-around the obstacles, and its makespan is the time the path takes. From a corner of an obstacle a best path
-goes on diagonally to the next one and passes it by its upper left or lower right corner, so that a
-shortest path over these corners is the best schedule (Akers 1956; Brucker 1988). For n stages that
-is n^2 corners at most, where a search over orders has 2^n: it plans attention and experts of a
-whole model at once.
+Progress of the two chunks is a point in the plane, x seconds of work of the first and y of the
+second. Moving right, up or diagonally is one of them working, or both. Where both would hold the
+same resource the plane has a rectangular obstacle. A schedule is a monotone path from corner to
+corner around the obstacles, and its makespan is the time the path takes. From a corner of an
+obstacle a best path goes on diagonally to the next one and passes it by its upper left or lower
+right corner, so that a shortest path over these corners is the best schedule (Akers 1956; Brucker
+1988). For n stages that is n^2 corners at most, where a search over orders has 2^n: it plans
+attention and experts of a whole model at once.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from pallas_kernels import ArgumentError
@@ -143,7 +143,7 @@ def _order(
         at = best[at][1]
     corners.reverse()
     events = []
-    for here, there in zip(corners, corners[1:], strict=False):
+    for here, there in pairwise(corners):
         for axis in (0, 1):
             for stage in range(here[axis], there[axis]):
                 start = best[here][0] + starts[stage] - starts[here[axis]]

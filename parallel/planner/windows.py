@@ -1,12 +1,12 @@
 """Hide gradient exchanges in the idle times of a link: how many bytes go where, exactly.
 
-Along a backward pass a link has windows, in order of time: each can take an operation of some seconds
-for nothing, and a longer one prolongs the step by the rest. An operation of n bytes takes
-`alpha + beta * n`. Gradients come into being on the way, so by each window only so many bytes exist.
-FSMoE pours them greedily and spreads what is left by differential evolution; the optimum has a closed
-form. Greedily hides as much as can be hidden, since what is available stays available. Each byte left
-over costs beta wherever it goes, so all of them go to one window that sees the last gradient,
-the one in which an operation costs least to start.
+Along a backward pass a link has windows, in order of time: each can take an operation of some
+seconds for nothing, and a longer one prolongs the step by the rest. An operation of n bytes takes
+`alpha + beta * n`. Gradients come into being on the way, so by each window only so many bytes
+exist. FSMoE pours them greedily and spreads what is left by differential evolution; the optimum has
+a closed form. Greedily hides as much as can be hidden, since what is available stays available.
+Each byte left over costs beta wherever it goes, so all of them go to one window that sees the last
+gradient, the one in which an operation costs least to start.
 """
 
 from collections.abc import Sequence
@@ -80,23 +80,26 @@ def greedy_fill(windows: Sequence[Window], cost: Line, piece: float) -> Filling:
         cost: of one exchange, by its bytes.
         piece: bytes of a piece; the last one is what is left.
     """
-    total = sum(window.produced for window in windows)
-    amounts, waiting, idle_used = [0.0] * len(windows), 0.0, 0.0
-    exposed = 0.0
-    for i, window in enumerate(windows):
+    amounts, waiting = [], 0.0
+    for window in windows:
         waiting += window.produced
-        idle_used = 0.0
-        while waiting >= piece and idle_used + cost(piece) <= window.idle_s:
-            amounts[i] += piece
-            waiting -= piece
-            idle_used += cost(piece)
-    while waiting > total * 1e-12:
-        part = min(piece, waiting)
-        exposed += cost(part)
-        amounts[-1] += part
-        waiting -= part
-    # Pieces in the last window come after those hidden there.
-    return Filling(tuple(amounts), max(0.0, exposed + idle_used - windows[-1].idle_s))
+        num_pieces = int(waiting / piece)
+        if cost(piece):
+            num_pieces = min(num_pieces, int(window.idle_s / cost(piece)))
+        amounts.append(num_pieces * piece)
+        waiting -= amounts[-1]
+    # What is left goes last, behind the pieces hidden there.
+    amounts[-1] += waiting
+    exposed = in_pieces_s(cost, amounts[-1], piece) - windows[-1].idle_s
+    return Filling(tuple(amounts), max(0.0, exposed))
+
+
+def in_pieces_s(cost: Line, nbytes: float, piece: float) -> float:
+    """Seconds of an exchange in pieces of at most `piece` bytes; in one if `piece` is 0."""
+    if not piece or nbytes <= piece:
+        return cost(nbytes)
+    num_whole = int(nbytes / piece)
+    return num_whole * cost(piece) + cost(nbytes - num_whole * piece)
 
 
 def _room(window: Window, cost: Line) -> float:

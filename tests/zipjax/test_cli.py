@@ -171,7 +171,7 @@ def test_damaged_tensors_are_named(zipj, capsys, command):
         (("compress", "pyproject.toml"), "must end in .safetensors or .npz or .zipj"),
         (("compress", "model.safetensor"), "did you mean '.safetensors'?"),
         (("inspect", "nobody.zipj"), "nobody.zipj: No such file"),
-        (("inspect", "tests"), "tests must be a file; got a folder"),
+        (("inspect", "docs"), "docs must hold .zipj files"),
         (("verify", "pyproject.toml"), "must start with 89 5a 49 50"),
     ],
 )

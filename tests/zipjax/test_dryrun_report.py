@@ -4,6 +4,7 @@ import pytest
 
 from pallas_kernels import ArgumentError
 from zipjax.dryrun import LoopWork, MosaicKernel
+from zipjax.dryrun.log import begin, last_words
 from zipjax.dryrun.ptxas import Resources, parse_log, was_linked
 from zipjax.dryrun.report import report_kernel
 from zipjax.dryrun.sass import parse_sass
@@ -99,3 +100,27 @@ def test_the_worse_of_two_builds_counts():
 def test_work_that_cannot_be_is_refused(work):
     with pytest.raises(ArgumentError, match="more than 0 weights"):
         LoopWork(**({"weights_per_thread": 1} | work))
+
+
+CHILD = (
+    begin(0)
+    + 'loc("run"("kernel.py":75:12)): error: \'nvvm.wgmma\' op is not supported on sm_100a.\n'
+    + "Traceback (most recent call last):\nValueError: Pass pipeline failed\n"
+    + begin(1)
+    + "LLVM ERROR: Cannot select: intrinsic\nFatal Python error: Aborted\n  File error.py\n"
+    + begin(2)
+    + "half\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (0, "error: 'nvvm.wgmma' op is not supported on sm_100a"),
+        (1, "LLVM ERROR: Cannot select: intrinsic"),
+        (2, "half"),
+        (3, ""),
+    ],
+)
+def test_last_words_are_those_that_say_why(index, words):
+    assert last_words(CHILD, index) == words

@@ -14,7 +14,7 @@ from zipjax.compression.inventory import Held, take_inventory
 from zipjax.compression.placement import cuts_of, is_placeable, place_streams
 from zipjax.compression.report import CompressionReport, ReportRow
 from zipjax.compression.rules import parse_rules, require_all_used
-from zipjax.nn import TWINS, CompressedParam, PlainVariable, Twin, become_twin, encode_pieces
+from zipjax.nn import CompressedParam, PlainVariable, Twins, become_twin, encode_pieces, find_twin
 
 NOT_SMALLER = "it would not get smaller"
 
@@ -23,7 +23,7 @@ def compress_model(
     model: nnx.Module,
     *,
     rules: Mapping[str, str] | None = None,
-    twins: Mapping[type[nnx.Module], Twin] | None = None,
+    twins: Twins | None = None,
 ) -> CompressionReport:
     """Compress the matrices of a model in place; its results stay the same bits.
 
@@ -49,15 +49,14 @@ def compress_model(
     """
     if not isinstance(model, nnx.Module):
         raise ArgumentError("model must be an nnx.Module", got=type(model).__name__)
-    known = dict(TWINS) | dict(twins or {})
     parsed = parse_rules(rules)
     inventory = take_inventory(model)
     require_all_used(parsed, _paths(inventory))
-    decisions = [decide(held, parsed, known) for held in inventory]
+    decisions = [decide(held, parsed, twins) for held in inventory]
     del inventory
     rows = []
     for i in range(len(decisions)):
-        rows.append(_carry_out(decisions[i], known))
+        rows.append(_carry_out(decisions[i], twins))
         decisions[i] = None  # type: ignore[call-overload] # nobody holds the plain array any more
     return CompressionReport(tuple(rows))
 
@@ -67,7 +66,7 @@ def _paths(inventory: list[Held]) -> list[str]:
     return [path for holder in holders for path in (holder.path, holder.variable_path)]
 
 
-def _carry_out(decision: Decision, twins: Mapping[type, Twin]) -> ReportRow:
+def _carry_out(decision: Decision, twins: Twins | None) -> ReportRow:
     held = decision.held
     if decision.reason:
         return _row_left(held, decision.reason)
@@ -82,8 +81,9 @@ def _carry_out(decision: Decision, twins: Mapping[type, Twin]) -> ReportRow:
     tensor = place_streams(tensor, array, decision.num_stacked, cut_dims)
     param = CompressedParam(tensor, plain=PlainVariable.of(held.variable), cut_dims=cut_dims)
     for holder in held.holders:
-        cls = twins[type(holder.node)].cls if type(holder.node) in twins else type(holder.node)
-        become_twin(holder.node, cls, {holder.name: param})
+        twin = find_twin(type(holder.node), twins)
+        assert twin is not None, "the decision says so"
+        become_twin(holder.node, twin.cls, {holder.name: param})
     return _row_compressed(held, param)
 
 

@@ -1,6 +1,5 @@
 """What becomes of each variable of a model, decided before anything is changed."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +10,7 @@ from flax import nnx
 from pallas_kernels import ArgumentError, UnsupportedError, dtype_name
 from zipjax.compression.inventory import Held, Holder
 from zipjax.compression.rules import DEFAULT_ACTION, Rule, find_rule
-from zipjax.nn import CompressedParam, Twin
+from zipjax.nn import CompressedParam, Twins, find_twin
 
 CODED = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
@@ -30,7 +29,7 @@ class Decision(NamedTuple):
     reason: str
 
 
-def decide(held: Held, rules: tuple[Rule, ...], twins: Mapping[type, Twin]) -> Decision:
+def decide(held: Held, rules: tuple[Rule, ...], twins: Twins | None) -> Decision:
     """Decide about one variable.
 
     Raises:
@@ -60,20 +59,21 @@ def decide(held: Held, rules: tuple[Rule, ...], twins: Mapping[type, Twin]) -> D
     return Decision(held, num_stacked, reason)
 
 
-def _holder_reason(holder: Holder, twins: Mapping[type, Twin]) -> str:
+def _holder_reason(holder: Holder, twins: Twins | None) -> str:
     cls = type(holder.node)
-    known = {twin.cls: twin for twin in twins.values()} | dict(twins)
-    if cls not in known:
+    twin = find_twin(cls, twins)
+    if twin is None:
         return f"{cls.__name__} has no twin"
-    names = known[cls].matrix_ndims(holder.node)
+    names = twin.matrix_ndims(holder.node)
     if holder.name not in names:
         return f"of {cls.__name__} only {', '.join(names)} is compressed"
     return ""
 
 
-def _matrix_ndim(holder: Holder, twins: Mapping[type, Twin]) -> int:
-    known = {twin.cls: twin for twin in twins.values()} | dict(twins)
-    return known[type(holder.node)].matrix_ndims(holder.node)[holder.name]
+def _matrix_ndim(holder: Holder, twins: Twins | None) -> int:
+    twin = find_twin(type(holder.node), twins)
+    assert twin is not None, "_holder_reason comes first"
+    return twin.matrix_ndims(holder.node)[holder.name]
 
 
 def _array_reason(variable: nnx.Variable, path: str) -> str:

@@ -1,6 +1,5 @@
 """`decompress_model`: every compressed matrix becomes the parameter that it was, in place."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,12 +8,10 @@ from flax import nnx
 from pallas_kernels import ArgumentError
 from zipjax.compression.inventory import Held, take_inventory
 from zipjax.compression.placement import plain_sharding
-from zipjax.nn import TWINS, CompressedParam, Twin, change_class, decode_pieces
+from zipjax.nn import CompressedParam, Twins, change_class, decode_pieces, plain_class
 
 
-def decompress_model(
-    model: nnx.Module, *, twins: Mapping[type[nnx.Module], Twin] | None = None
-) -> None:
+def decompress_model(model: nnx.Module, *, twins: Twins | None = None) -> None:
     """Undo `compress_model`: classes, variables' types and metadata, and every bit.
 
     Args:
@@ -26,20 +23,18 @@ def decompress_model(
     """
     if not isinstance(model, nnx.Module):
         raise ArgumentError("model must be an nnx.Module", got=type(model).__name__)
-    known = dict(TWINS) | dict(twins or {})
-    plain_classes = {twin.cls: plain for plain, twin in known.items()}
     inventory = [
         held for held in take_inventory(model) if isinstance(held.variable, CompressedParam)
     ]
     for held in inventory:
-        _require_known(held, plain_classes)
+        _require_known(held, twins)
     while inventory:
-        _restore(inventory.pop(0), plain_classes)
+        _restore(inventory.pop(0), twins)
 
 
-def _require_known(held: Held, plain_classes: Mapping[type, type]) -> None:
+def _require_known(held: Held, twins: Twins | None) -> None:
     for holder in held.holders:
-        if type(holder.node) not in plain_classes:
+        if plain_class(type(holder.node), twins) is None:
             raise ArgumentError(
                 f"{holder.variable_path} must be in a layer with a known twin",
                 got=type(holder.node).__name__,
@@ -47,13 +42,14 @@ def _require_known(held: Held, plain_classes: Mapping[type, type]) -> None:
             )
 
 
-def _restore(held: Held, plain_classes: Mapping[type, type]) -> None:
+def _restore(held: Held, twins: Twins | None) -> None:
     param: Any = held.variable
     plain = param.plain.restore(_decode(param))
     for holder in held.holders:
         setattr(holder.node, holder.name, plain)
-        if not _holds_compressed(holder.node):
-            change_class(holder.node, plain_classes[type(holder.node)])
+        cls = plain_class(type(holder.node), twins)
+        if cls is not None and not _holds_compressed(holder.node):
+            change_class(holder.node, cls)
 
 
 def _decode(param: CompressedParam) -> Any:

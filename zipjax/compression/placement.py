@@ -33,7 +33,9 @@ def place_streams(
     """
     if isinstance(like, np.ndarray):
         return tensor
-    target = _stream_sharding(like.sharding, num_stacked, cut_dims)
+    # An array that may go anywhere gets streams that may: committed ones would be another program.
+    is_free = isinstance(like, jax.Array) and not like.committed
+    target = None if is_free else stream_sharding(like.sharding, num_stacked, cut_dims)
     return jax.tree.map(lambda stream: jax.device_put(stream, target), tensor)
 
 
@@ -58,7 +60,8 @@ def plain_sharding(
     return NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
 
 
-def _stream_sharding(sharding: Any, num_stacked: int, cut_dims: tuple[int, ...]) -> Any:
+def stream_sharding(sharding: Any, num_stacked: int, cut_dims: tuple[int, ...]) -> Any:
+    """The sharding of streams that goes with that of an array."""
     if not isinstance(sharding, NamedSharding):
         return sharding
     spec = (*sharding.spec, *[None] * (num_stacked + max(cut_dims, default=-1) + 1))

@@ -21,7 +21,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pallas_kernels import ZipError, assume
-from zipjax.dryrun.log import BEGIN
+from zipjax.dryrun.log import begin
 from zipjax.dryrun.program import CompiledProgram, MosaicKernel, Program, build
 from zipjax.dryrun.targets import target_config
 from zipjax.dryrun.topology import Topology, parse_topology
@@ -38,7 +38,7 @@ def main(request_path: Path) -> None:
             continue
         folder = request_path.parent / str(i)
         folder.mkdir(exist_ok=True)
-        print(BEGIN, flush=True)
+        print(begin(i), end="", flush=True)
         result = attempt(Program(**fields), topology, devices, folder)
         aside = folder / "result.tmp"
         aside.write_text(json.dumps(result))

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pallas_kernels import ArgumentError
 from zipjax.dryrun.errors import CompileError, ToolchainError
@@ -92,35 +92,25 @@ def _child(
         ) as process,
     ):
         try:
-            for i in range(request["first"], len(request["programs"])):
-                name, result = request["programs"][i]["name"], folder / str(i) / "result.json"
-                is_late = not _wait_for_result(process, result, timeout_s)
+            first = request["first"]
+            for i, program in enumerate(request["programs"][first:], first):
+                begun, result = folder / str(i) / "phase", folder / str(i) / "result.json"
+                _wait(process, begun, _START_S)
+                if not begun.exists():
+                    _end(process)
+                    if i == first:
+                        raise _no_start(folder, process)
+                    return  # it died between two programs: another child goes on
+                is_late = not _wait(process, result, timeout_s)
+                words = last_words((folder / "log").read_text(errors="replace"), i)
                 if not result.exists():
                     _end(process)
-                    yield _death(name, result.parent, process, timeout_s if is_late else None)
+                    doing = _doing(folder / str(i))
+                    yield _death(program["name"], doing, words, process, is_late and timeout_s)
                     return
-                yield _outcome(name, json.loads(result.read_text()))
+                yield _outcome(program["name"], json.loads(result.read_text()), words)
         finally:
             _end(process)
-
-
-def _wait_for_result(process: subprocess.Popen, result: Path, timeout_s: float) -> bool:
-    """Until the result or the end of the process is there; False when neither came in time.
-
-    Raises:
-        ToolchainError: the process did not even begin with the program.
-    """
-    begun = result.with_name("phase")
-    _wait(process, begun, _START_S)
-    if not begun.exists():
-        _end(process)
-        words = last_words((result.parents[1] / "log").read_text(errors="replace"))
-        raise ToolchainError(
-            "the compiling process must start",
-            got=words or f"exit code {process.returncode}",
-            fix="compare with what `pip install 'zipjax[dryrun]'` installs",
-        )
-    return _wait(process, result, timeout_s)
 
 
 def _wait(process: subprocess.Popen, sign: Path, limit_s: float) -> bool:
@@ -140,23 +130,40 @@ def _end(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def _outcome(name: str, result: dict[str, Any]) -> CompiledProgram | CompileError:
+def _outcome(name: str, result: dict[str, Any], words: str) -> CompiledProgram | CompileError:
     if "error" in result:
-        return CompileError.of(name, "error", "did not compile", got=result["error"])
+        got = f"{result['error']} ({words})" if words else result["error"]
+        return CompileError.of(name, "error", "did not compile", got=got)
     fields = result["compiled"]
     kernels = tuple(MosaicKernel(**kernel) for kernel in fields.pop("kernels"))
     return CompiledProgram(**fields, kernels=kernels)
 
 
+def _no_start(folder: Path, process: subprocess.Popen) -> ToolchainError:
+    log = (folder / "log").read_text(errors="replace").strip()
+    return ToolchainError(
+        "the compiling process must start",
+        got=log.splitlines()[-1] if log else f"exit code {process.returncode}",
+        fix="compare with what `pip install 'zipjax[dryrun]'` installs",
+    )
+
+
+def _doing(folder: Path) -> str:
+    """What the child was at, by what it wrote and dumped."""
+    doing = (folder / "phase").read_text()
+    dumped = doing == "compiling" and any(folder.glob("*.ptx"))
+    return "assembling the PTX of a kernel" if dumped else doing
+
+
 def _death(
-    name: str, folder: Path, process: subprocess.Popen, timeout_s: float | None
+    name: str,
+    doing: str,
+    words: str,
+    process: subprocess.Popen,
+    timeout_s: float | Literal[False],
 ) -> CompileError:
     """Say how a child ended, at what, and its last words."""
-    doing = (folder / "phase").read_text()
-    if doing == "compiling" and any(folder.glob("*.ptx")):
-        doing = "assembling the PTX of a kernel"
-    words = last_words((folder.parent / "log").read_text(errors="replace"))
-    if timeout_s is not None:
+    if timeout_s:
         what = f"took longer than {timeout_s:g} s; it was {doing}"
         return CompileError.of(name, "timeout", what, got=words, fix="raise timeout_s")
     code = process.returncode

@@ -1,6 +1,7 @@
 """A file that appears whole or not at all: written aside, synced, renamed, its folder synced."""
 
 import contextlib
+import glob
 import os
 import secrets
 import stat
@@ -35,7 +36,7 @@ class AtomicFile:
         self.position = 0
         self.num_expected_nbytes = 0
         self._disk = disk or Disk()
-        self._temp = self.path.with_name(f".{self.path.name[:100]}.{secrets.token_hex(6)}.tmp")
+        self._temp = self.path.with_name(_temp_name(self.path.name, secrets.token_hex(6)))
         self._fd: int | None = None
         self._written_nbytes = 0
         self._committed = False
@@ -144,3 +145,17 @@ class AtomicFile:
                 self._disk.close(fd)
         with contextlib.suppress(OSError):
             self._disk.remove(self._temp)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what processes that were killed left aside of the file at `path`.
+
+    Nobody else may be writing that file.
+    """
+    target = Path(os.path.realpath(path))
+    for left in target.parent.glob(glob.escape(_temp_name(target.name, "?")).replace("[?]", "*")):
+        left.unlink(missing_ok=True)
+
+
+def _temp_name(name: str, token: str) -> str:
+    return f".{name[:100]}.{token}.tmp"

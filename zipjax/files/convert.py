@@ -29,14 +29,16 @@ def compress_file(
     target: str | os.PathLike[str],
     *,
     verified: bool = True,
+    num_threads: int = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> FileSummary:
-    """Compress the tensors of a file into a container; never more than one in memory.
+    """Compress the tensors of a file into a container; never more than the largest in memory.
 
     Args:
         tensors: from `open_tensors`.
         target: where the container shall be.
         verified: read the container again, and decompress it, before it takes its place.
+        num_threads: see `save_sources`.
         on_bytes: called after each tensor with its uncompressed bytes, once when it is written and
             again when it is verified.
     """
@@ -47,7 +49,8 @@ def compress_file(
         metadata=tensors.metadata,
         origin=tensors.origin,
         on_tensor=lambda source: done(source.nbytes),
-        check=partial(_verify_only, on_bytes=done) if verified else None,
+        check=partial(_verify_only, num_threads=num_threads, on_bytes=done) if verified else None,
+        num_threads=num_threads,
     )
 
 
@@ -120,8 +123,8 @@ def _write_npz(container: Container, file: AtomicFile, on_bytes: Callable[[int],
             on_bytes(x.nbytes)
 
 
-def _verify_only(path: Path, on_bytes: Callable[[int], None]) -> None:
-    verify(path, on_tensor=lambda entry: on_bytes(entry.raw_nbytes))
+def _verify_only(path: Path, num_threads: int, on_bytes: Callable[[int], None]) -> None:
+    verify(path, num_threads=num_threads, on_tensor=lambda entry: on_bytes(entry.raw_nbytes))
 
 
 def _ignore(nbytes: int) -> None:

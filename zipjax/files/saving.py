@@ -11,6 +11,7 @@ from pallas_kernels import ArgumentError, CompressedTensor, dtype_name
 from zipjax.array import compress, decompress
 from zipjax.files.checksum import tensor_bytes, tensor_digest
 from zipjax.files.disk import Disk
+from zipjax.files.in_order import map_in_order
 from zipjax.files.index import Origin
 from zipjax.files.names import check_names
 from zipjax.files.spec import METADATA_ENTRIES_MAX
@@ -21,6 +22,8 @@ from zipjax.files.wording import shown
 from zipjax.files.writer import ContainerWriter
 
 OnTensor = Callable[[TensorSource], None]
+Key = tuple[np.dtype, tuple[int, ...], str]
+"""What tensors with equal bits have in common: dtype, shape and digest."""
 
 # What a file may take beyond its raw tensors: a raw stream pads to 64 bytes, an index entry takes
 # some 400 bytes and its name.
@@ -62,6 +65,7 @@ def save_sources(
     disk: Disk | None = None,
     on_tensor: OnTensor | None = None,
     check: Callable[[Path], None] | None = None,
+    num_threads: int = 1,
 ) -> FileSummary:
     """Compress tensors that are read one by one; see `save`.
 
@@ -73,6 +77,8 @@ def save_sources(
         disk: the file calls to use.
         on_tensor: called after each tensor.
         check: called with the path of the complete file before it takes its place.
+        num_threads: how many tensors are compressed at once, as far as they are together no larger
+            than the largest of them; the file is the same whatever it is.
     """
     check_names(source.name for source in sources)
     for source in sources:
@@ -81,31 +87,48 @@ def save_sources(
         path, metadata=_checked_metadata(metadata), origin=origin, disk=disk
     ) as writer:
         writer.expect(sum(source.nbytes + _OVERHEAD_NBYTES for source in sources))
-        first_by_key: dict[tuple, TensorSource] = {}
-        for source in sources:
-            _write(writer, source, first_by_key)
+        first_by_key: dict[Key, TensorSource] = {}
+        ready = map_in_order(
+            lambda source: _prepare(source, first_by_key), sources, num_threads=num_threads
+        )
+        for source, (key, tensor) in zip(sources, ready, strict=True):
+            _write(writer, source, key, tensor, first_by_key)
             if on_tensor is not None:
                 on_tensor(source)
         file_nbytes = writer.commit(check=check)
         return summarize(path, writer.index, file_nbytes=file_nbytes)
 
 
-def _write(
-    writer: ContainerWriter, source: TensorSource, first_by_key: dict[tuple, TensorSource]
-) -> None:
-    """Store a tensor, or tie it to an earlier one with the same bits."""
+def _prepare(
+    source: TensorSource, first_by_key: Mapping[Key, TensorSource]
+) -> tuple[Key, CompressedTensor | None]:
+    """The key of a tensor, and the tensor compressed, or None where its like is written already."""
     value = source.read()
     original = _original(value)
     key = (source.dtype, source.shape, tensor_digest(original))
+    if key in first_by_key:
+        return key, None
+    return key, value if isinstance(value, CompressedTensor) else compress(original)
+
+
+def _write(
+    writer: ContainerWriter,
+    source: TensorSource,
+    key: Key,
+    tensor: CompressedTensor | None,
+    first_by_key: dict[Key, TensorSource],
+) -> None:
+    """Store a tensor, or tie it to an earlier one with the same bits."""
     first = first_by_key.setdefault(key, source)
     # The digest only suggests equality; the bytes decide.
     if first is not source and np.array_equal(
-        tensor_bytes(original), tensor_bytes(_original(first.read()))
+        tensor_bytes(_original(source.read())), tensor_bytes(_original(first.read()))
     ):
         writer.tie(source.name, first.name)
-    else:
-        tensor = value if isinstance(value, CompressedTensor) else compress(original)
-        writer.add(source.name, tensor, digest=key[-1])
+        return
+    if tensor is None:
+        tensor = compress(_original(source.read()))
+    writer.add(source.name, tensor, digest=key[-1])
 
 
 def _original(value: np.ndarray | CompressedTensor) -> np.ndarray:

@@ -29,3 +29,8 @@ class TensorSource:
     def nbytes(self) -> int:
         """Bytes of the tensor uncompressed."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def raw_nbytes(self) -> int:
+        """The same, by the name that stored tensors give it."""
+        return self.nbytes

@@ -10,6 +10,7 @@ from pallas_kernels import ChecksumError, FormatError, dtype_name
 from zipjax.array import decompress
 from zipjax.files.checksum import tensor_bytes, tensor_digest
 from zipjax.files.container import Container
+from zipjax.files.in_order import map_in_order
 from zipjax.files.index import TensorEntry
 from zipjax.files.summary import FileSummary, summarize
 from zipjax.files.tensor_file import open_tensors
@@ -40,6 +41,7 @@ def verify(
     *,
     against: str | os.PathLike[str] | Iterable[TensorSource] | None = None,
     on_tensor: Callable[[TensorEntry], None] | None = None,
+    num_threads: int = 1,
 ) -> Verification:
     """Check every chunk's checksum, decompress every tensor and compare it with its digest.
 
@@ -48,6 +50,8 @@ def verify(
         against: the original, to be compared byte by byte: the path of a .safetensors, .npz or
             .zipj file, or tensors.
         on_tensor: called after each stored tensor.
+        num_threads: how many tensors are decompressed at once, as far as they are together no
+            larger than the largest of them.
 
     Returns:
         The file's summary, and how its tensors differ from `against`.
@@ -60,11 +64,13 @@ def verify(
     originals = _originals(against)  # Opened first: a mistyped path shall not cost a whole read.
     with Container.open(path, verify="always") as container:
         damaged = {}
-        for name, entry in container.index.entries.items():
-            try:
-                read_original(container, name)
-            except FormatError as error:
-                damaged[name] = error
+        entries = list(container.index.entries.values())
+        checked = map_in_order(
+            lambda entry: _damage_of(container, entry), entries, num_threads=num_threads
+        )
+        for entry, error in zip(entries, checked, strict=True):
+            if error is not None:
+                damaged[entry.name] = error
             if on_tensor is not None:
                 on_tensor(entry)
         if damaged:
@@ -86,6 +92,15 @@ def read_original(container: Container, name: str) -> np.ndarray:
             fix="it was written wrongly: compress the original again",
         )
     return x
+
+
+def _damage_of(container: Container, entry: TensorEntry) -> FormatError | None:
+    """What is wrong with a stored tensor, if anything."""
+    try:
+        read_original(container, entry.name)
+    except FormatError as error:
+        return error
+    return None
 
 
 def _damage(damaged: dict[str, FormatError], num_tensors: int) -> FormatError:

@@ -24,5 +24,8 @@ from zipjax.nn.rotary import rotary as rotary
 from zipjax.nn.twins import TWINS as TWINS
 from zipjax.nn.twins import Twin as Twin
 from zipjax.nn.twins import become_twin as become_twin
+from zipjax.nn.twins import Twins as Twins
 from zipjax.nn.twins import change_class as change_class
+from zipjax.nn.twins import find_twin as find_twin
+from zipjax.nn.twins import plain_class as plain_class
 from zipjax.nn.twins import set_compressed as set_compressed

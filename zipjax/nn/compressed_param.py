@@ -67,6 +67,8 @@ class CompressedParam(nnx.Variable):
             **metadata: more metadata.
         """
         super().__init__(value, plain=plain, cut_dims=tuple(cut_dims), **metadata)
+        # In the order in which `nnx.jit` gives metadata back: another one is another program.
+        self.set_metadata(dict(sorted(self.get_metadata().items())))
 
     @property
     def shape(self) -> tuple[int, ...]:

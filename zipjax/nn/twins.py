@@ -1,10 +1,9 @@
 """Which layers have a twin, and how one becomes the other in place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import jax
 from flax import nnx
 
 from pallas_kernels import ArgumentError, CompressedTensor, dtype_name
@@ -35,7 +34,9 @@ class Twin(NamedTuple):
     matrix_ndims: Callable[[Any], dict[str, int]]
 
 
-TWINS = MappingProxyType(
+Twins = Mapping[type[nnx.Module], Twin]
+
+TWINS: Twins = MappingProxyType(
     {
         nnx.Linear: Twin(CompressedLinear, lambda _: {"kernel": 2}),
         nnx.LoRALinear: Twin(CompressedLoRALinear, lambda _: {"kernel": 2}),
@@ -75,7 +76,7 @@ def set_compressed(
     Raises:
         ArgumentError: no twin, no such parameter, or another shape or dtype than the parameter's.
     """
-    cls = twin or twin_class(type(layer))
+    cls = twin or _require_twin(type(layer))
     params = {}
     for name, tensor in tensors.items():
         cuts = (cut_dims or {}).get(name, ())
@@ -108,21 +109,32 @@ def change_class(layer: nnx.Module, cls: type[nnx.Module]) -> None:
     object.__setattr__(layer, "__class__", cls)
 
 
-def twin_class(plain: type) -> type[nnx.Module]:
-    """The twin of a plain class; a twin is its own.
+def find_twin(cls: type, twins: Twins | None = None) -> Twin | None:
+    """The twin of a plain class, which a twin's class is its own; None where there is none.
 
-    Raises:
-        ArgumentError: there is none.
+    Args:
+        cls: of a layer.
+        twins: of further classes, or others than ours.
     """
-    if plain in TWINS:
-        return TWINS[plain].cls
-    if any(plain is twin.cls for twin in TWINS.values()):
-        return plain
-    raise ArgumentError(
-        f"the layer must be one of {', '.join(cls.__name__ for cls in TWINS)}",
-        got=plain.__name__,
-        fix="pass the class of its twin",
-    )
+    known = dict(TWINS) | dict(twins or {})
+    return known.get(cls) or {twin.cls: twin for twin in known.values()}.get(cls)
+
+
+def plain_class(cls: type, twins: Twins | None = None) -> type[nnx.Module] | None:
+    """The plain class of a twin's class; None where there is none."""
+    known = dict(TWINS) | dict(twins or {})
+    return {twin.cls: plain for plain, twin in known.items()}.get(cls)
+
+
+def _require_twin(cls: type) -> type[nnx.Module]:
+    twin = find_twin(cls)
+    if twin is None:
+        raise ArgumentError(
+            f"the layer must be one of {', '.join(plain.__name__ for plain in TWINS)}",
+            got=cls.__name__,
+            fix="pass the class of its twin",
+        )
+    return twin.cls
 
 
 def _check_same_array(
@@ -134,8 +146,3 @@ def _check_same_array(
         raise ArgumentError(
             f"{name} must be {want}", got=f"{dtype_name(tensor.dtype)}{list(shape)}"
         )
-
-
-def is_abstract(variable: nnx.Variable) -> bool:
-    """Whether a variable has a shape but no array."""
-    return isinstance(variable.get_raw_value(), jax.ShapeDtypeStruct)

@@ -4,8 +4,8 @@ InterDecom: r chunks of c seconds on the link and g on the device, one after the
 t(r) = c + (r - 1) max(c, g) + g = max(r c + g, c + r g), both convex in r, so that the best whole
 number stands next to sqrt(n_g / a_c), sqrt(n_c / a_g) or to where c = g.
 
-IntraFusion: in a ring of P devices the part that arrives is multiplied while the next one travels: P
-products and P - 1 transfers. A double ring sends half of each part either way, over two different
+IntraFusion: in a ring of P devices the part that arrives is multiplied while the next one travels:
+P products and P - 1 transfers. A double ring sends half of each part either way, over two different
 links if there are two, so that the share of each is in proportion to its speed.
 
 The abstract is all that was at hand: formulas are derived from the schedules.
@@ -37,9 +37,7 @@ def decomposed_s(link: Line, sent: float, product: Line, work: float, degree: in
     return max(degree * c + g, c + degree * g)
 
 
-def best_degree(
-    link: Line, sent: float, product: Line, work: float, *, degree_max: int
-) -> int:
+def best_degree(link: Line, sent: float, product: Line, work: float, *, degree_max: int) -> int:
     """The degree that takes the least time; the smallest of those that do.
 
     Args:

@@ -1,12 +1,12 @@
-"""The contention-aware schedule: when to launch a matrix product beside a collective, and in how many pieces.
+"""The contention-aware schedule: a matrix product beside a collective, held back and in pieces.
 
 A collective needs a few multiprocessors. Launched after a product it waits until the wave of thread
 blocks that runs has ended, a whole piece here, and the pipeline stalls. Two remedies: hold the next
-piece back until the collective has been launched, and cut the product into pieces, so that there is an
-end to wait for; each piece costs a launch. While both run, the product is slower by a factor.
+piece back until the collective has been launched, and cut the product into pieces, so that there is
+an end to wait for; each piece costs a launch. While both run, the product is slower by a factor.
 
-Only the paper's abstract was at hand: this model is ours. The best number of pieces and the best piece
-to hold back are found by trying them all.
+Only the paper's abstract was at hand: this model is ours. The best number of pieces and the best
+piece to hold back are found by trying them all.
 """
 
 from dataclasses import dataclass

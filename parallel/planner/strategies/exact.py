@@ -21,17 +21,20 @@ from parallel.planner.step import Pass, Step, Work, stages_of
 from parallel.planner.strategies import mast
 
 # Of each chain: partial schedules that the search for its order may keep.
-NUM_LABELS_MAX = 2_000
+NUM_LABELS_MAX = 500
 # Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
 NUM_VARIANTS_ACROSS = 1
 
 
 def propose(problem: Problem) -> Candidate:
     """The fastest schedule of all."""
-    found = sorted(
-        (layer_by_layer(problem, variant) for variant in problem.variants),
-        key=lambda candidate: candidate.seconds,
-    )
+    bounds = {variant: bound_s(problem, variant) for variant in problem.variants}
+    found: list[Candidate] = []
+    for variant in sorted(bounds, key=lambda variant: (bounds[variant], variant)):
+        limit = min((candidate.seconds for candidate in found), default=float("inf"))
+        if bounds[variant] < limit:
+            found.append(layer_by_layer(problem, variant, limit))
+    found.sort(key=lambda candidate: candidate.seconds)
     if problem.workload.num_tokens > 1:
         found += [
             mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
@@ -40,27 +43,42 @@ def propose(problem: Problem) -> Candidate:
     return min(found, key=lambda candidate: candidate.seconds)
 
 
-def layer_by_layer(problem: Problem, variant: Variant) -> Candidate:
-    """The fastest schedule of a variant whose layers do not overlap."""
+def bound_s(problem: Problem, variant: Variant) -> float:
+    """Seconds that no schedule of a variant beats whose layers do not overlap."""
+    step = problem.step(variant)
+    return step.num_layers * sum(
+        min(_bound(works, degree) for degree in problem.degrees)
+        for part in step.passes.values()
+        for works in (part.dense, part.moe)
+    )
+
+
+def layer_by_layer(problem: Problem, variant: Variant, limit: float = float("inf")) -> Candidate:
+    """The fastest schedule of a variant whose layers do not overlap.
+
+    Args:
+        problem: what is scheduled.
+        variant: how tokens travel.
+        limit: seconds of a step; slower schedules need not be looked at to their end.
+    """
     step = problem.step(variant)
     forward = fastest(step.forward, step, problem.degrees)
     if step.backward is None:
         candidate = assemble("exact", step, forward, None, variant=variant)
-    else:
-        candidate = min(
-            (
-                assemble(
-                    "exact",
-                    step,
-                    forward,
-                    backward,
-                    variant=variant,
-                    filling=gradients_hidden(step, backward),
-                )
-                for backward in promising(step.backward, step, problem.degrees)
-            ),
-            key=lambda candidate: candidate.seconds,
+        return replace(candidate, reason=_reason(candidate))
+    limit = limit / step.num_layers - forward.seconds
+    candidates = (
+        assemble(
+            "exact",
+            step,
+            forward,
+            backward,
+            variant=variant,
+            filling=gradients_hidden(step, backward),
         )
+        for backward in promising(step.backward, step, problem.degrees, limit)
+    )
+    candidate = min(candidates, key=lambda candidate: candidate.seconds)
     return replace(candidate, reason=_reason(candidate))
 
 
@@ -70,31 +88,43 @@ def fastest(part: Pass, step: Step, degrees: Sequence[int]) -> PassPlan:
     return PassPlan((dense, _fastest_block(part.moe, step, degrees)))
 
 
-def promising(part: Pass, step: Step, degrees: Sequence[int]) -> Iterator[PassPlan]:
-    """Backward passes one of which is the best, whatever the gradients do.
+def promising(part: Pass, step: Step, degrees: Sequence[int], limit: float) -> Iterator[PassPlan]:
+    """Backward passes one of which is the best, whatever the gradients do; at least one.
 
-    A mixture with an exchange beside it takes max(seconds, exchange + rest) seconds. Dispatches first has
-    the least rest of all orders, and `best_order` the least seconds.
+    A mixture with an exchange beside it takes max(seconds, exchange + rest) seconds. Dispatches
+    first has the least rest of all orders, and `best_order` the least seconds.
+
+    Args:
+        part: the backward pass.
+        step: that it belongs to.
+        degrees: to try.
+        limit: seconds of a layer; slower passes need not be looked at.
     """
     dense = _fastest_block(part.dense, step, degrees)
-    limit = float("inf")
+    # Exposed gradients cost a layer at most this much, so a slower degree cannot win by them.
     hidden_s = step.all_reduce(step.gradient_nbytes) if step.gradient_nbytes else 0.0
-    for degree in sorted(degrees, key=lambda r: lower_bound(stages_of(part.moe, r), r)):
-        # Exposed gradients cost a layer at most `hidden_s`, so a slower degree cannot win by them.
-        if lower_bound(stages_of(part.moe, degree), degree) > limit + hidden_s:
+    fastest_s = float("inf")
+    for degree in sorted(degrees, key=lambda degree: (_bound(part.moe, degree), degree)):
+        bound = _bound(part.moe, degree)
+        too_slow = bound > fastest_s + hidden_s or bound + dense.seconds > limit
+        if too_slow and fastest_s < float("inf"):
             return
         for block in _both_orders(part.moe, degree, step):
-            limit = min(limit, block.seconds)
+            fastest_s = min(fastest_s, block.seconds)
             yield PassPlan((block, dense))
+
+
+def _bound(works: Sequence[Work], degree: int) -> float:
+    return lower_bound(stages_of(works, degree), degree)
 
 
 def _fastest_block(works: Sequence[Work], step: Step, degrees: Sequence[int]) -> Block:
     best: Block | None = None
     # One stage gains nothing from being cut.
     degrees = degrees if len(stages_of(works, 1)) > 1 else [1]
-    for degree in sorted(degrees, key=lambda r: (lower_bound(stages_of(works, r), r), r)):
+    for degree in sorted(degrees, key=lambda degree: (_bound(works, degree), degree)):
         # Contention makes everything slower, so the bound stands there as well.
-        if best and lower_bound(stages_of(works, degree), degree) >= best.seconds:
+        if best and _bound(works, degree) >= best.seconds:
             break
         for block in _both_orders(works, degree, step):
             if best is None or block.seconds < best.seconds:
@@ -114,6 +144,7 @@ def _both_orders(works: Sequence[Work], degree: int, step: Step) -> Iterator[Blo
 def _reason(candidate: Candidate) -> str:
     variant = candidate.variant
     words = [f"{variant.levels} levels"] if variant.levels else []
+    words += [variant.split] if variant.split else []
     words += ["compressed"] if variant.compressed else []
     if candidate.forward is not None:
         words.append(f"r={candidate.forward.mixture.num_chunks}")

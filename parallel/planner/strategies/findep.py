@@ -1,14 +1,14 @@
-"""FinDEP: attention and experts on different devices, micro-batches and parts of them in a pipeline.
+"""FinDEP: attention and experts on devices of their own, in a pipeline of parts of micro-batches.
 
-Attention devices hold attention and shared experts, expert devices hold the others. A batch is cut into
-r1 micro-batches; their tokens travel to the experts and back in r2 parts. Per micro-batch and layer,
-attention takes t_a and shared experts t_s; per part the experts take t_e and either way t_c.
-Attention devices work either micro-batch by micro-batch, attention and shared experts of each (ASAS),
-or all attentions first, then all shared experts (AASS). A micro-batch starts its next layer when its
-shared experts and all its parts are back.
+Attention devices hold attention and shared experts, expert devices hold the others. A batch is cut
+into r1 micro-batches; their tokens travel to the experts and back in r2 parts. Per micro-batch and
+layer, attention takes t_a and shared experts t_s; per part the experts take t_e and either way t_c.
+Attention devices work either micro-batch by micro-batch, attention and shared experts of each
+(ASAS), or all attentions first, then all shared experts (AASS). A micro-batch starts its next layer
+when its shared experts and all its parts are back.
 
-The paper bounds the time in closed form and searches r1, r2 and the order; here every choice is timed
-by the recurrence of the pipeline itself, which holds for any sizes.
+The paper bounds the time in closed form and searches r1, r2 and the order; here every choice is
+timed by the recurrence of the pipeline itself, which holds for any sizes.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ def pipeline_s(times: Times, depth: Depth, num_layers: int) -> float:
 
 
 def paper_s(times: Times, depth: Depth, num_layers: int) -> float:
-    """Seconds by the paper's closed form (its equation 13), which leaves the shared experts' tail out.
+    """Seconds by the paper's closed form, its equation 13.
 
     Args:
         times: of the pieces at this depth.
@@ -100,9 +100,7 @@ def paper_s(times: Times, depth: Depth, num_layers: int) -> float:
     x = times.attention + times.shared
     y = max(times.experts, times.transfer)
     stage = max(x, depth.num_parts * y)
-    round_trip = (
-        times.attention + 2 * times.transfer + times.experts + (depth.num_parts - 1) * y
-    )
+    round_trip = times.attention + 2 * times.transfer + times.experts + (depth.num_parts - 1) * y
     period = max(round_trip, depth.num_micro * stage)
     return (num_layers - 1) * period + max(x, round_trip) + (depth.num_micro - 1) * stage
 

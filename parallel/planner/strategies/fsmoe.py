@@ -1,8 +1,8 @@
 """FSMoE: slow link, fast link and device at once, degrees from four closed forms.
 
-A chunk is dispatched (d, slow link), gathered (g, fast link), computed (e), scattered (s, fast link) and
-combined (d). With r chunks and an exchange of gradients of x seconds the paper predicts the
-highest of four cases, each the seconds of a chunk multiplied out:
+A chunk is dispatched (d, slow link), gathered (g, fast link), computed (e), scattered (s, fast
+link) and combined (d). With r chunks and an exchange of gradients of x seconds the paper predicts
+the highest of four cases, each the seconds of a chunk multiplied out:
 
     C1  2 r d + x            the slow link is busy throughout
     C2  2 d + g + s + r e    the experts are
@@ -11,8 +11,8 @@ highest of four cases, each the seconds of a chunk multiplied out:
 
 Its seven conditions only say which of the four is the highest. Each is convex in r. The paper
 solves every case by SLSQP and rounds; the highest of the four is evaluated here for every degree.
-C3 is higher than what the schedule really takes: with two chunks or more gather and scatter of one hide
-behind the dispatch of the next. `propose` uses the paper's degrees and times them truly.
+C3 is higher than what the schedule really takes: with two chunks or more gather and scatter of one
+hide behind the dispatch of the next. `propose` uses the paper's degrees and times them truly.
 """
 
 from collections.abc import Sequence

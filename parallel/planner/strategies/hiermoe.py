@@ -1,8 +1,8 @@
 """HierMoE: how many levels of the network an exchange of tokens should know.
 
 With d levels a token crosses levels 1 to d - 1 once for every group that it is meant for there, and
-is spread within the groups of level d - 1. For U[i] groups at level i (U[0] = 1) of G devices and p(i)
-tokens sent to the fullest group of level i:
+is spread within the groups of level d - 1. For U[i] groups at level i (U[0] = 1) of G devices and
+p(i) tokens sent to the fullest group of level i:
 
     t(1) = a + b G p(G)
     t(d) = sum over i < d of (a_i + b_i U[i]/U[i-1] p(i)) + a'_{d-1} + b'_{d-1} G/U[d-1] p(G)
@@ -13,7 +13,6 @@ where p counts bytes here. The number of levels is the smallest with the least t
 from collections.abc import Sequence
 
 from pallas_kernels import ArgumentError
-from parallel.planner.build import Variant
 from parallel.planner.candidate import Candidate
 from parallel.planner.cost import Line
 from parallel.planner.problem import Problem
@@ -103,9 +102,7 @@ def uniform_nbytes(
     return [
         num_tokens
         * token_nbytes
-        * num_groups_reached(
-            num_groups=groups, num_experts=num_experts, num_selected=num_selected
-        )
+        * num_groups_reached(num_groups=groups, num_experts=num_experts, num_selected=num_selected)
         / groups
         for groups in group_sizes
     ]

@@ -1,13 +1,14 @@
 """Mast: two halves of a batch through attention and mixtures of all layers, one beside the other.
 
-While one half exchanges tokens the other computes, be it experts or the next layer's attention. For two
-halves the best order is found exactly (`two_chains`), over as many layers at once as make
+While one half exchanges tokens the other computes, be it experts or the next layer's attention. For
+two halves the best order is found exactly (`two_chains`), over as many layers at once as make
 `NUM_STAGES_MAX` stages; the orders of such runs of layers are then put one behind the other, and
-flow into each other. The paper's own order is near-optimal by its abstract, which is all that
-was at hand.
+flow into each other. The paper's own order is near-optimal by its abstract, which is all that was
+at hand.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from parallel.planner.block import order_seconds
 from parallel.planner.build import Variant
@@ -73,29 +74,43 @@ def _run_of_layers(layer: tuple[Stage, ...], num_layers: int) -> Order:
     return best_of_two(layer * num_layers).order
 
 
-def idle_windows(layer: Sequence[Stage], order: Order, step: Step) -> list[Window]:
-    """Idle times of the slow link in a backward pass, the last one after it."""
-    num = len(layer)
+class Gaps(NamedTuple):
+    """Idle times of the slow link in a backward pass.
+
+    Attributes:
+        windows: in order of time, and one of no length after the pass.
+        places: index in the order of the operation that ends each, or the length of the order; the
+            last window left out.
+    """
+
+    windows: list[Window]
+    places: list[int]
+
+
+def idle_windows(layer: Sequence[Stage], order: Order, step: Step) -> Gaps:
+    """Where the slow link is idle, and which gradients exist when it becomes so."""
     stages = list(layer) * step.num_layers
-    link_free, last_end = 0.0, [0.0] * step.num_layers
+    link_free, known_s = 0.0, [0.0] * step.num_layers
     gaps = []
-    for s, _, start, end in operations(stages, order):
-        last_end[s // num] = max(last_end[s // num], end)
+    for place, (s, _, start, end) in enumerate(operations(stages, order)):
+        known_s[s // len(layer)] = max(known_s[s // len(layer)], end)
         if stages[s].resource == "inter":
-            gaps.append((link_free, start))
+            if start > link_free:
+                gaps.append((link_free, start, place))
             link_free = end
-    gaps = sorted((start, end) for start, end in gaps if end > start)
+    gaps.append((link_free, max(known_s), len(order)))
     windows, num_known = [], 0
-    for start, end in gaps:
-        num_new = sum(layer_end <= start for layer_end in last_end[num_known:])
+    for start, end, _ in gaps:
+        num_new = sum(layer_s <= start for layer_s in known_s[num_known:])
         windows.append(Window(end - start, num_new * step.gradient_nbytes))
         num_known += num_new
-    return [*windows, Window(0.0, (step.num_layers - num_known) * step.gradient_nbytes)]
+    windows.append(Window(0.0, (step.num_layers - num_known) * step.gradient_nbytes))
+    return Gaps(windows, [place for _, _, place in gaps])
 
 
 def _gradients(layer: Sequence[Stage], order: Order, step: Step) -> Filling:
     """Gradients in the gaps; under contention nothing is for nothing, so all come last."""
-    windows = idle_windows(layer, order, step)
+    windows = idle_windows(layer, order, step).windows
     if step.contention:
         windows = [Window(0.0, window.produced) for window in windows]
     return fill(windows, step.all_reduce)

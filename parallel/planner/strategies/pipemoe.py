@@ -1,14 +1,14 @@
 """PipeMoE: chunks through one link and one device, the degree from a closed form.
 
-With r chunks, dispatches first, the mixture takes (PipeMoE, performance model; d and e are the seconds of a
-chunk on the link and on the device)
+With r chunks, dispatches first, the mixture takes (PipeMoE, performance model; d and e are the
+seconds of a chunk on the link and on the device)
 
     t(1) = 2 d + e          t(r) = max(2 r d, 2 d + r e)   for r >= 2
 
 since the middle case of the paper, (r + 1) d + e, is never the highest for r >= 2: it is so only if
-both e > (r - 1) d and d > e. With d = a_d + b_d n_d / r and e = a_e + b_e n_e / r both branches are convex in
-r, so the best whole number stands next to the real optimum of one of them or to where they cross.
-The paper's solver finds the real optimum numerically (SLSQP) and rounds it.
+both e > (r - 1) d and d > e. With d = a_d + b_d n_d / r and e = a_e + b_e n_e / r both branches are
+convex in r, so the best whole number stands next to the real optimum of one of them or to where
+they cross. The paper's solver finds the real optimum numerically (SLSQP) and rounds it.
 """
 
 from collections.abc import Sequence

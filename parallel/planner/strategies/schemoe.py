@@ -1,9 +1,9 @@
 """ScheMoE: compression, exchange and experts of a few chunks in the order of its theorem 1.
 
-A chunk is compressed (C1), exchanged (A1), decompressed (D1), computed (E), compressed (C2), exchanged
-(A2) and decompressed (D2). The order: every C1; then D1 E C2 of each chunk in turn; then every D2; on
-the link every A1, then every A2. The paper proves it by exchanging pairs, which takes the
-chunks' order and the grouping D1 E C2 as given; `best_order` takes nothing as given.
+A chunk is compressed (C1), exchanged (A1), decompressed (D1), computed (E), compressed (C2),
+exchanged (A2) and decompressed (D2). The order: every C1; then D1 E C2 of each chunk in turn; then
+every D2; on the link every A1, then every A2. The paper proves it by exchanging pairs, which takes
+the chunks' order and the grouping D1 E C2 as given; `best_order` takes nothing as given.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tutel and Lina as their papers' readers compare with them: fixed sets of degrees, fixed pieces."""
+"""Tutel and Lina, as other papers compare with them: a few fixed degrees, fixed pieces."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def propose_lina(problem: Problem) -> Candidate | None:
     base = pipemoe.of_step("lina", step, problem.degrees)
     assert base.forward is not None and base.backward is not None, "layers do not overlap here"
     windows = backward_windows(step, base.backward)
-    return assemble(
+    candidate = assemble(
         "lina",
         step,
         base.forward,
@@ -44,3 +44,4 @@ def propose_lina(problem: Problem) -> Candidate | None:
         one_link=True,
         reason=f"{base.reason}, gradients in pieces of {LINA_PIECE_NBYTES / 1e6:.0f} MB",
     )
+    return replace(candidate, gradient_piece_nbytes=LINA_PIECE_NBYTES)

@@ -37,9 +37,7 @@ def _extend(chains, places, ready, free, makespan) -> Iterator[float]:
         yield makespan
 
 
-def best_makespan(
-    stages: Sequence[Stage], num_chunks: int, fillers: Sequence[Stage] = ()
-) -> float:
+def best_makespan(stages: Sequence[Stage], num_chunks: int, fillers: Sequence[Stage] = ()) -> float:
     """The least makespan of `num_chunks` chunks, none of them taken to be alike."""
     chunk = [(stage.resource, stage.seconds) for stage in stages]
     alone = [[(filler.resource, filler.seconds)] for filler in fillers]
@@ -47,5 +45,5 @@ def best_makespan(
 
 
 def whole(rng: np.random.Generator, high: int = 12) -> float:
-    """A whole number of seconds: sums of them are exact, so results can be compared for equality."""
+    """A whole number of seconds: sums of them are exact, and can be compared for equality."""
     return float(rng.integers(0 if rng.random() < 0.1 else 1, high + 1))

@@ -1,4 +1,4 @@
-"""What the `xla` backends of several ops do with tiles: plain `jnp`, shaped for XLA."""
+"""Tiles of a flat array, and prefix sums."""
 
 import jax
 import jax.numpy as jnp
