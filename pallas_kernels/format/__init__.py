@@ -37,8 +37,10 @@ from pallas_kernels.format.spec import LAYOUT_MMA_T as LAYOUT_MMA_T
 from pallas_kernels.format.spec import LAYOUT_RAW as LAYOUT_RAW
 from pallas_kernels.format.spec import LAYOUT_ROWS16 as LAYOUT_ROWS16
 from pallas_kernels.format.spec import MMA_LAYOUTS as MMA_LAYOUTS
+from pallas_kernels.format.spec import PATCH_INDEX_BITS as PATCH_INDEX_BITS
 from pallas_kernels.format.spec import PATCH_WORDS_STEP as PATCH_WORDS_STEP
 from pallas_kernels.format.spec import RARE_ENTRIES_STEP as RARE_ENTRIES_STEP
+from pallas_kernels.format.spec import RARE_EXPONENT_BITS as RARE_EXPONENT_BITS
 from pallas_kernels.format.spec import RAW as RAW
 from pallas_kernels.format.spec import TABLE_SIZE as TABLE_SIZE
 from pallas_kernels.format.spec import TILE_ELEMS as TILE_ELEMS
