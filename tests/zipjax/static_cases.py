@@ -1,4 +1,4 @@
-"""Cases for `benchmarks/kernels_static.py`: the toy kernel, with bars it keeps and one it breaks."""
+"""Cases for `benchmarks/kernels_static.py`: the toy kernel, with a bar that fails."""
 
 from kernel_cases import StaticCase
 

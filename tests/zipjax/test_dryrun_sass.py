@@ -222,8 +222,8 @@ def test_each_opcode_has_its_pipe(opcode, pipe):
     ("opcode", "nbytes"),
     [
         ("LDS", 4),
-        ("LDS.U16", 4),
-        ("STS.U8", 4),
+        ("LDS.U16", 2),
+        ("STS.U8", 1),
         ("LDS.64", 8),
         ("STS.128", 16),
         ("LDS.U.128", 16),

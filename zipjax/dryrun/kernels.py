@@ -8,8 +8,8 @@ from pallas_kernels import Gpu, gpu_of
 from zipjax.dryrun.compile import compile_programs
 from zipjax.dryrun.errors import CompileError
 from zipjax.dryrun.program import CompiledProgram, MosaicKernel, Program
-from zipjax.dryrun.ptxas import assemble, was_linked
-from zipjax.dryrun.report import KernelReport, LoopWork, report_kernel
+from zipjax.dryrun.ptxas import LINKAGES, Linkage, assemble
+from zipjax.dryrun.report import KernelReport, LoopWork, report_kernel, worse_of
 from zipjax.dryrun.sass import disassemble, parse_sass
 from zipjax.dryrun.targets import ptxas_arch
 from zipjax.dryrun.toolchain import Toolchain, find_toolchain
@@ -82,27 +82,33 @@ def compile_kernels(
 def _report(
     case: KernelCase, compiled: CompiledProgram, gpu: Gpu, tools: Toolchain
 ) -> KernelReport | CompileError:
+    """The worse of the two ways in which XLA assembles kernels.
+
+    jax 0.10 makes whole programs; jax 0.12 does too, but where nvJitLink is installed, as with
+    jax[cuda13], it links.
+    """
     try:
         kernel = _only_kernel(case, compiled)
-        cubin, resources = assemble(
-            case.title,
-            kernel.ptx,
-            ptxas_arch(gpu),
-            tools.ptxas,
-            relocatable=was_linked(kernel.build_log),
-        )
-        (function,) = parse_sass(disassemble(cubin, tools.nvdisasm))
-        return report_kernel(
-            case.name,
-            gpu.name,
-            case.config,
-            kernel=kernel,
-            function=function,
-            resources=resources,
-            work=case.work,
-        )
+        whole, linked = (_report_build(case, kernel, gpu, tools, linkage) for linkage in LINKAGES)
+        return worse_of(whole, linked)
     except CompileError as error:
         return error
+
+
+def _report_build(
+    case: KernelCase, kernel: MosaicKernel, gpu: Gpu, tools: Toolchain, linkage: Linkage
+) -> KernelReport:
+    cubin, resources = assemble(case.title, kernel.ptx, ptxas_arch(gpu), tools.ptxas, linkage)
+    (function,) = parse_sass(disassemble(cubin, tools.nvdisasm))
+    return report_kernel(
+        case.name,
+        gpu.name,
+        case.config,
+        kernel=kernel,
+        function=function,
+        resources=resources,
+        work=case.work,
+    )
 
 
 def _only_kernel(case: KernelCase, compiled: CompiledProgram) -> MosaicKernel:

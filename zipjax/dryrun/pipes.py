@@ -61,19 +61,19 @@ def pipe_of(opcode: str) -> Pipe:
     return Pipe.ALU
 
 
-# A bank of shared memory serves 4 bytes a clock, so a narrower access costs as much.
-_BANK_BYTES = 4
-_MATRIX_BYTES_PER_LANE = 4  # ldmatrix and stmatrix: 8 x 8 matrices of 16 bits over 32 lanes
+# A bank of shared memory serves 4 bytes a clock, to a narrower access too.
+BANK_BYTES = 4
+_MATRIX_BYTES = 4  # ldmatrix, stmatrix: a lane's share of 8 x 8 matrices of 16 bits
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
 
 def smem_bytes_per_lane(opcode: str) -> int:
-    """Bytes of shared-memory bandwidth that an instruction takes for each of its lanes."""
+    """Bytes of shared memory that an instruction moves for each of its lanes."""
     name, *modifiers = opcode.split(".")
-    if name in ("LDSM", "STSM"):
-        # LDSM.16.MT88.4 moves four matrices
+    if name in ("LDSM", "STSM"):  # LDSM.16.MT88.4 moves four matrices
         counts = [int(modifier) for modifier in modifiers if modifier in ("2", "4")]
-        return _MATRIX_BYTES_PER_LANE * (counts[0] if counts else 1)
+        return _MATRIX_BYTES * (counts[0] if counts else 1)
     if name not in ("LDS", "STS", "ATOMS"):
         return 0
-    widths = {"64": 8, "128": 16}
-    return max([widths[modifier] for modifier in modifiers if modifier in widths] + [_BANK_BYTES])
+    widths = [_WIDTHS[modifier] for modifier in modifiers if modifier in _WIDTHS]
+    return widths[0] if widths else 4

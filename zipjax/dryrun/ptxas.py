@@ -5,6 +5,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from zipjax.dryrun.errors import CompileError
 
@@ -53,17 +54,12 @@ def parse_log(text: str) -> Resources:
     )
 
 
-def was_linked(build_log: str) -> bool:
-    """Whether XLA assembled the kernel as a part of a program, without `setmaxnreg`.
-
-    jax 0.12 links every Mosaic kernel; ptxas then ignores `setmaxnreg`, so that a warp-specialised
-    kernel has to do with the registers that it was launched with.
-    """
-    return "to maintain compatibility across compilation units" in build_log
+Linkage = Literal["whole", "relocatable"]
+LINKAGES: tuple[Linkage, ...] = ("whole", "relocatable")
 
 
 def assemble(
-    name: str, ptx: str, arch: str, ptxas: Path, *, relocatable: bool
+    name: str, ptx: str, arch: str, ptxas: Path, linkage: Linkage
 ) -> tuple[bytes, Resources]:
     """Assemble one kernel.
 
@@ -72,7 +68,8 @@ def assemble(
         ptx: its PTX.
         arch: the target, e.g. "sm_90a".
         ptxas: the assembler.
-        relocatable: as a part of a program to be linked (`was_linked`), not as a whole one.
+        linkage: as a whole program, or as a part of one to be linked, in which ptxas ignores
+            `setmaxnreg`: a warp-specialised kernel then has to do with the registers of its launch.
 
     Returns:
         The cubin and what ptxas said.
@@ -84,7 +81,7 @@ def assemble(
         source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [str(ptxas), "-v", "-arch", arch, str(source), "-o", str(cubin)]
-        command += ["-c"] if relocatable else []
+        command += ["-c"] if linkage == "relocatable" else []
         done = subprocess.run(command, capture_output=True, text=True)
         said = done.stdout + done.stderr
         if done.returncode:

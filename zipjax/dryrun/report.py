@@ -8,7 +8,7 @@ from typing import Any
 from pallas_kernels import ArgumentError
 from zipjax.dryrun.errors import CompileError
 from zipjax.dryrun.loops import MainLoop, main_loop
-from zipjax.dryrun.pipes import Pipe, smem_bytes_per_lane
+from zipjax.dryrun.pipes import BANK_BYTES, Pipe, smem_bytes_per_lane
 from zipjax.dryrun.program import MosaicKernel
 from zipjax.dryrun.ptxas import Resources, parse_log
 from zipjax.dryrun.sass import Function, Instruction
@@ -61,14 +61,15 @@ class KernelReport:
         gpu: e.g. "H200".
         config: what the caller says of its configuration.
         registers: of a thread, at launch.
-        spill_bytes: of registers that did not fit; the worse of our assembling and XLA's own build.
+        spill_bytes: of registers that did not fit, in our assembling or in XLA's own.
         smem_bytes: shared memory of a block, static and dynamic.
         tensor_core_instructions: in the main loop.
         alu_instructions_per_weight: of the ALU pipe, in the main loop.
         issue_slots_per_weight: all instructions of the main loop.
         smem_bytes_per_weight: shared-memory traffic: loads and stores in the main loop at their
-            width (at least the 4 bytes that a bank serves), what TMA writes, what tensor cores
-            read.
+            width, what TMA writes, what tensor cores read.
+        smem_bandwidth_per_weight: the same where each access counts at least the 4 bytes that a
+            bank serves in its time, which is what a load of single bytes costs.
         hbm_bytes_per_weight: as the caller says.
         main_loop: instructions of the main loop by opcode.
         main_loop_pipes: the same by pipe.
@@ -90,6 +91,7 @@ class KernelReport:
     alu_instructions_per_weight: float
     issue_slots_per_weight: float
     smem_bytes_per_weight: float
+    smem_bandwidth_per_weight: float
     hbm_bytes_per_weight: float
     main_loop: Mapping[str, int]
     main_loop_pipes: Mapping[str, int]
@@ -144,7 +146,8 @@ def report_kernel(
         tensor_core_instructions=pipes[Pipe.TENSOR],
         alu_instructions_per_weight=pipes[Pipe.ALU] / work.weights_per_thread,
         issue_slots_per_weight=len(loop.instructions) / work.weights_per_thread,
-        smem_bytes_per_weight=_smem_bytes_per_weight(loop, work),
+        smem_bytes_per_weight=_smem_bytes_per_weight(loop, work, least=0),
+        smem_bandwidth_per_weight=_smem_bytes_per_weight(loop, work, least=BANK_BYTES),
         hbm_bytes_per_weight=work.hbm_bytes_per_weight,
         main_loop=_histogram(loop.instructions),
         main_loop_pipes={pipe.value: count for pipe, count in pipes.most_common()},
@@ -158,10 +161,26 @@ def report_kernel(
     )
 
 
-def _smem_bytes_per_weight(loop: MainLoop, work: LoopWork) -> float:
+def worse_of(one: KernelReport, other: KernelReport) -> KernelReport:
+    """Of two builds the one with the longer main loop, and the most that either takes at launch."""
+    longer = max(one, other, key=_slots)
+    return dataclasses.replace(
+        longer,
+        registers=max(one.registers, other.registers),
+        spill_bytes=max(one.spill_bytes, other.spill_bytes),
+        smem_bytes=max(one.smem_bytes, other.smem_bytes),
+        warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
+    )
+
+
+def _slots(report: KernelReport) -> tuple[float, float]:
+    return report.issue_slots_per_weight, report.alu_instructions_per_weight
+
+
+def _smem_bytes_per_weight(loop: MainLoop, work: LoopWork, *, least: int) -> float:
     """A warp's 32 lanes move 32 times the bytes of one and decode 32 times its weights."""
-    by_lanes = sum(smem_bytes_per_lane(each.opcode) for each in loop.instructions)
-    moved = by_lanes / work.weights_per_thread
+    widths = (smem_bytes_per_lane(each.opcode) for each in loop.instructions)
+    moved = sum(max(width, least) for width in widths if width) / work.weights_per_thread
     return moved + work.tma_smem_bytes_per_weight + work.tensor_smem_bytes_per_weight
 
 

@@ -12,7 +12,7 @@ from zipjax.compression.placement import cuts_of, place_streams
 from zipjax.files.tensor_source import TensorSource
 from zipjax.models.causal_lm import CausalLM
 from zipjax.models.hf_names import Slot
-from zipjax.nn import TWINS, encode_pieces, set_compressed
+from zipjax.nn import TWINS, encode_pieces, encode_stack, set_compressed
 
 Sources = Mapping[str, TensorSource]
 
@@ -38,7 +38,11 @@ def fill_compressed(
     like = jax.ShapeDtypeStruct(slot.shape, _dtype(slot, sources), sharding=sharding)
     num_stacked = int(slot.stacked)
     cuts = cuts_of(like, num_stacked)
-    tensor = encode_pieces(_read_param(slot, sources), num_stacked=num_stacked, cuts=cuts)
+    pieces = _read_pieces(slot, sources)
+    if slot.stacked:
+        tensor = encode_stack(pieces, len(slot.names), cuts=cuts)
+    else:
+        tensor = encode_pieces(next(pieces), cuts=cuts)
     if tensor is None:
         return False
     cut_dims = tuple(dim for dim, cut in enumerate(cuts) if cut > 1)

@@ -20,11 +20,12 @@ from zipjax.nn.moe import MoE as MoE
 from zipjax.nn.moe import MoEStats as MoEStats
 from zipjax.nn.pieces import decode_pieces as decode_pieces
 from zipjax.nn.pieces import encode_pieces as encode_pieces
+from zipjax.nn.pieces import encode_stack as encode_stack
 from zipjax.nn.rotary import rotary as rotary
 from zipjax.nn.twins import TWINS as TWINS
 from zipjax.nn.twins import Twin as Twin
-from zipjax.nn.twins import become_twin as become_twin
 from zipjax.nn.twins import Twins as Twins
+from zipjax.nn.twins import become_twin as become_twin
 from zipjax.nn.twins import change_class as change_class
 from zipjax.nn.twins import find_twin as find_twin
 from zipjax.nn.twins import plain_class as plain_class

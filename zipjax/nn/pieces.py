@@ -12,7 +12,7 @@ and a device that holds a part of a sharded matrix holds the streams of this par
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -40,17 +40,41 @@ def encode_pieces(
         than the array, or a piece has nothing to code.
     """
     cuts = cuts or (1,) * (array.ndim - num_stacked)
+    return _encode_all(_pieces(array, num_stacked, cuts), array.shape[:num_stacked], cuts)
+
+
+def encode_stack(
+    matrices: Iterable[np.ndarray], num_matrices: int, *, cuts: tuple[int, ...]
+) -> CompressedTensor | None:
+    """`encode_pieces` of a stack of matrices that are never all in memory.
+
+    Args:
+        matrices: any coded float, all of one shape; each is asked for when the last is compressed.
+        num_matrices: how many there are.
+        cuts: number of equal parts along each axis of a matrix.
+
+    Returns:
+        As `encode_pieces` of the whole stack with `num_stacked=1`.
+    """
+    pieces = (piece for matrix in matrices for piece in _pieces(matrix, 0, cuts))
+    return _encode_all(pieces, (num_matrices,), cuts)
+
+
+def _encode_all(
+    pieces: Iterable[np.ndarray], stack_shape: tuple[int, ...], cuts: tuple[int, ...]
+) -> CompressedTensor | None:
     tensors = []
-    for piece in _pieces(array, num_stacked, cuts):
+    raw_nbytes = 0
+    for piece in pieces:
         tensor = encode(piece)
         if tensor.codec == RAW:
             return None
         tensors.append(tensor)
+        raw_nbytes += piece.nbytes
     if not tensors:
         return None
-    lead = (*array.shape[:num_stacked], *(cut for cut in cuts if cut > 1))
-    tensor = _side_by_side(tensors, lead)
-    return tensor if tensor.nbytes < array.nbytes else None
+    tensor = _side_by_side(tensors, (*stack_shape, *(cut for cut in cuts if cut > 1)))
+    return tensor if tensor.nbytes < raw_nbytes else None
 
 
 def fill_empty_lists(tensor: CompressedTensor) -> CompressedTensor:
@@ -120,16 +144,24 @@ def _pieces(array: np.ndarray, num_stacked: int, cuts: tuple[int, ...]) -> Itera
 
 
 def _side_by_side(tensors: list[CompressedTensor], lead: tuple[int, ...]) -> CompressedTensor:
-    """One tensor whose streams stand under the axes `lead`, the lists padded to the longest."""
-    tensors = [fill_empty_lists(tensor) for tensor in tensors]
-    first = tensors[0]
+    """One tensor whose streams stand under the axes `lead`, the lists padded to the longest.
+
+    Empties `tensors`.
+    """
+    filled = [fill_empty_lists(tensor) for tensor in tensors]
+    first = filled[0]
     if not lead:
         return first
+    fillers = {name: _filler(name, first) for name in _LISTS}
+    parts_of = {name: [tensor.streams[name] for tensor in filled] for name in first.streams}
+    # Streams are given up one by one: the parts shall not all stand beside the whole.
+    filled.clear()
+    tensors.clear()
     streams = {}
-    for name in first.streams:
-        parts = [tensor.streams[name] for tensor in tensors]
+    for name in list(parts_of):
+        parts = parts_of.pop(name)
         if name in _LISTS:
-            parts = _padded(parts, _filler(name, first))
+            parts = _padded(parts, fillers[name])
         streams[name] = np.stack(parts).reshape(*lead, *parts[0].shape)
     return CompressedTensor(first.codec, first.layout, first.dtype, first.shape, streams)
 
