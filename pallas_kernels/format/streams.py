@@ -241,7 +241,8 @@ def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
         raise FormatError("the table's last entry must be the base", got=exponents[-1])
     offsets = np.asarray(streams["tile_offsets"])
     words, entries = np.asarray(streams["patches"]), np.asarray(streams["rare_entries"])
-    steps = np.diff(offsets.astype(np.int64), axis=0)
+    starts = offsets.astype(np.int64)
+    steps = starts[1:] - starts[:-1]
     counts, beyond = steps[:-LOOK_AHEAD_TILES], steps[-LOOK_AHEAD_TILES:]
     least, most = counts[:, 0].min(initial=1), counts[:, 0].max(initial=1)
     is_right = 1 <= least and most <= TILE_PATCH_WORDS and (counts[:, 1] >= 0).all()

@@ -2,14 +2,12 @@
 
 Pallas cannot say what these functions need (an address per lane, a shuffle, a fused logic
 operation), and its interpret mode cannot run what says it. So they are written against `Lanes`, and
-their very source is tested on bits without a GPU.
+their very source is tested on bits without a GPU. `lanes.inline` puts them into kernels; it is not
+imported here, because it takes half a second and only kernels need it.
 """
 
 from pallas_kernels.lanes.arrays import ArrayLanes as ArrayLanes
 from pallas_kernels.lanes.arrays import ArrayMemory as ArrayMemory
-from pallas_kernels.lanes.inline import Fragment as Fragment
-from pallas_kernels.lanes.inline import Words as Words
-from pallas_kernels.lanes.inline import device_function as device_function
 from pallas_kernels.lanes.interface import GROUP_LANES as GROUP_LANES
 from pallas_kernels.lanes.interface import WARP_LANES as WARP_LANES
 from pallas_kernels.lanes.interface import Lanes as Lanes

@@ -23,11 +23,13 @@ class ArrayMemory:
 
     def __init__(self, data: Any):
         """Take an array of any unsigned dtype as bytes."""
+        self.data: Any
         if isinstance(data, np.ndarray):
             self.data = data.reshape(-1).view(np.uint8)
+        elif data.dtype == jnp.uint8:
+            self.data = data.reshape(-1)
         else:
-            bytes_ = data if data.dtype == jnp.uint8 else lax.bitcast_convert_type(data, jnp.uint8)
-            self.data = bytes_.reshape(-1)
+            self.data = lax.bitcast_convert_type(data, jnp.uint8).reshape(-1)
 
     def check(self, offset: np.ndarray, nbytes: int, active: np.ndarray) -> None:
         """Refuse what a GPU would punish."""

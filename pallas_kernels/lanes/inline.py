@@ -98,6 +98,11 @@ def device_function(
     return list(arrays) if results else []
 
 
+def in_registers(array: jax.Array, kind: Operand, *, interpret: bool = False) -> jax.Array:
+    """The array in the registers that `kind` has it in; interpret mode has no registers."""
+    return array if interpret else plgpu.layout_cast(array, _layout(kind))
+
+
 def _layout(kind: Operand) -> Any:
     if isinstance(kind, Words):
         return plgpu.Layout.WG_STRIDED((GROUP_LANES,), vec_size=1)

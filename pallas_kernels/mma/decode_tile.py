@@ -25,6 +25,7 @@ from pallas_kernels.format import (
 )
 from pallas_kernels.lanes import WARP_LANES, Lanes, Memory, Word, logic_table
 
+COMPUTE_WARPGROUPS = 2  # share the eight tiles of a step
 PLANE_NBYTES = 4 * TILE_ELEMS
 _AND_OR = logic_table(lambda a, b, c: (a & b) | c)
 _LOW_BYTES = 0x4140  # bytes 0 and 1 of a word, each as 16 bits

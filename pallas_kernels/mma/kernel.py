@@ -22,8 +22,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_ROWS, MMA_GROUP_TILES, FloatSpec, words_per_group
-from pallas_kernels.lanes import GROUP_LANES, Words, device_function
+from pallas_kernels.lanes import GROUP_LANES
+from pallas_kernels.lanes.inline import Words, device_function, in_registers
 from pallas_kernels.mma.decode_tile import (
+    COMPUTE_WARPGROUPS,
     PLANE_NBYTES,
     Ends,
     Escapes,
@@ -36,7 +38,6 @@ from pallas_kernels.mma.decode_tile import (
 )
 from pallas_kernels.mma.products import Product
 
-_COMPUTE_WARPGROUPS = 2
 _ESCAPES = (Words(),) * 4
 _ENDS = (Words(),) * 4
 _ADDRESSES = (Words(),) * 4
@@ -75,13 +76,14 @@ def decode_matmul_transposed(
     groups, local = rows // MMA_GROUP_ROWS, steps // num_splits
     per_group = words_per_group(spec)
     call = functools.partial(device_function, interpret=bool(interpret))
+    in_lanes = functools.partial(_in_lanes, interpret=bool(interpret))
 
     def kernel(words, offsets, patches, rare, exponents, x_gmem, matrix_gmem, out, plane_smem):
         column, group = lax.axis_index("columns"), lax.axis_index("rows")
         share, warpgroup = lax.axis_index("share"), lax.axis_index("warpgroup")
         first_step = share * local
         first_group = (matrix_gmem[column] * groups + group) * steps + first_step
-        plane, half = plane_smem.at[warpgroup], _word(warpgroup)
+        plane, half = plane_smem.at[warpgroup], in_lanes(warpgroup)
 
         def context(pipeline):
             base, table = call(
@@ -90,13 +92,13 @@ def decode_matmul_transposed(
             escapes = call(
                 _first_escapes,
                 memories=[offsets, patches],
-                arguments=[half, _word(first_group)],
+                arguments=[half, in_lanes(first_group)],
                 results=_ESCAPES,
             )
             ends = call(
                 load_ends,
                 memories=[offsets],
-                arguments=[half, _word(first_group + 1)],
+                arguments=[half, in_lanes(first_group + 1)],
                 results=_ENDS,
             )
 
@@ -105,7 +107,7 @@ def decode_matmul_transposed(
                 at = pl.ds(group * MMA_GROUP_ROWS + warpgroup * 64, 64)
                 out[share, column, at] = product.result(final)
 
-            product.accumulate(run)
+            product.accumulate(run, interpret=bool(interpret))
 
         def body(index, words_smem, x_smem, carry):
             acc, base, table, *lists = carry
@@ -126,7 +128,7 @@ def decode_matmul_transposed(
             ends = call(
                 load_ends,
                 memories=[offsets],
-                arguments=[half, _word(first_group + 2 + index[0])],
+                arguments=[half, in_lanes(first_group + 2 + index[0])],
                 results=_ENDS,
             )
             tiles = words_smem.at[pl.ds(warpgroup * 4, 4)]
@@ -153,7 +155,7 @@ def decode_matmul_transposed(
                 product.block_spec(first_step),
             ],
             wg_axis="warpgroup",
-            num_compute_wgs=_COMPUTE_WARPGROUPS,
+            num_compute_wgs=COMPUTE_WARPGROUPS,
             max_concurrent_steps=num_stages,
             compute_context=context,
         )(words, x_gmem.at[column])
@@ -163,10 +165,10 @@ def decode_matmul_transposed(
         out_type=jax.ShapeDtypeStruct((num_splits, blocks, rows, m), jnp.float32),
         grid=(blocks, groups, num_splits),
         grid_names=("columns", "rows", "share"),
-        num_threads=_COMPUTE_WARPGROUPS + 1,
+        num_threads=COMPUTE_WARPGROUPS + 1,
         thread_name="warpgroup",
         scratch_types={
-            "plane_smem": plgpu.SMEM((_COMPUTE_WARPGROUPS, PLANE_NBYTES // 512, 128), jnp.uint32)
+            "plane_smem": plgpu.SMEM((COMPUTE_WARPGROUPS, PLANE_NBYTES // 512, 128), jnp.uint32)
         },
         compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
         interpret=interpret,
@@ -181,11 +183,10 @@ def decode_matmul_transposed(
     )
 
 
-def _word(scalar):
+def _in_lanes(scalar, *, interpret):
     """A scalar of the kernel as an argument of a device function."""
-    layout = plgpu.Layout.WG_STRIDED((GROUP_LANES,), vec_size=1)
     word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
-    return Words(), plgpu.layout_cast(word, layout)
+    return Words(), in_registers(word, Words(), interpret=interpret)
 
 
 def _prepare(lanes, exponents, plane):

@@ -17,7 +17,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_TILE_DEPTH, FloatSpec
-from pallas_kernels.lanes import Fragment, Lanes, Memory, Word
+from pallas_kernels.lanes import Lanes, Memory, Word
+from pallas_kernels.lanes.inline import Fragment, in_registers
 from pallas_kernels.mma.decode_tile import decode_groups
 
 _DEPTH_PER_MMA = 16
@@ -27,7 +28,9 @@ _LOADS_PER_STEP = 8  # of four words: two mma of depth 16
 class Product(Protocol):
     """How a block of `columns` columns of x meets decoded weights."""
 
-    columns: int
+    @property
+    def columns(self) -> int:
+        """Columns of a block."""
 
     def operand(self, x: jax.Array) -> jax.Array:
         """Arrange x [C, m, steps * 256] for the kernel."""
@@ -38,7 +41,7 @@ class Product(Protocol):
     def block_spec(self, first_step: Any) -> Any:
         """The part of the operand of one column block that a step needs."""
 
-    def accumulate(self, run: Callable[[Any], None]) -> None:
+    def accumulate(self, run: Callable[[Any], None], *, interpret: bool) -> None:
         """Call `run` with a zero accumulator."""
 
     def multiply(
@@ -76,7 +79,7 @@ class Wgmma:
             memory_space=plgpu.SMEM,
         )
 
-    def accumulate(self, run: Callable[[Any], None]) -> None:
+    def accumulate(self, run: Callable[[Any], None], *, interpret: bool) -> None:
         """See `Product`."""
         pl.run_scoped(run, plgpu.ACC((64, self.columns), jnp.float32))
 
@@ -128,9 +131,10 @@ class Mma:
             (1, self.columns, 128), lambda s: (first_step + s, 0, 0), memory_space=plgpu.SMEM
         )
 
-    def accumulate(self, run: Callable[[Any], None]) -> None:
+    def accumulate(self, run: Callable[[Any], None], *, interpret: bool) -> None:
         """See `Product`."""
-        run(plgpu.layout_cast(jnp.zeros((64, self.columns), jnp.float32), plgpu.Layout.WGMMA))
+        kind = Fragment(self.columns, jnp.float32)
+        run(in_registers(jnp.zeros(kind.shape, jnp.float32), kind, interpret=interpret))
 
     def multiply(
         self, call: Any, acc: Any, tiles: Any, plane: Any, x_smem: Any, spec: FloatSpec

@@ -10,6 +10,9 @@ and then one transpose to where the elements belong. Patches and rare entries ar
 cost in proportion to their number. Encoding goes the same way back.
 """
 
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,13 +138,12 @@ def _window(words: jax.Array, base: jax.Array, spec: FloatSpec) -> jax.Array:
     groups = words.swapaxes(2, 3).reshape(-1, 4, count, LANES)
     pairs = [groups & np.uint32(kept_mask(spec))]
     for pieces in secondary_pieces(spec):
-        pair = None
+        parts = []
         for piece in pieces:
             word = groups[:, :, piece.word : piece.word + 1]
             moved = word >> piece.left if piece.left > 0 else word << -piece.left
-            part = moved & np.uint32(piece.mask)
-            pair = part if pair is None else pair | part
-        pairs.append(pair)
+            parts.append(moved & np.uint32(piece.mask))
+        pairs.append(functools.reduce(operator.or_, parts))
     stacked = jnp.concatenate(pairs, axis=2)
     stacked = stacked + (base.astype(jnp.uint32) << spec.mantissa_bits) * np.uint32(0x00010001)
     # [T, load, word of it, lane] to [T, load, lane, word], and the halves of a word

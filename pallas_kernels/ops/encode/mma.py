@@ -3,7 +3,6 @@
 Sizes of the lists depend on the data; they hold 1 to 2 % of the elements, so the host makes them.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -44,9 +43,10 @@ def arrange_for_mma(x: Any, rows16: CompressedTensor, layout: str) -> Compressed
     exponents[TABLE_SIZE] = base
     num_escapes = int(rows16.streams["patch_offsets"][-1])
     words, escapes = _encode_jit(jnp.asarray(x), jnp.asarray(base), num_escapes, spec, layout)
-    lists = _lists(*map(np.asarray, escapes), exponents, words.shape[0])
+    tile, position, exponent = map(np.asarray, escapes)
+    lists = _lists(tile, position, exponent, exponents, words.shape[0])
     streams: dict[str, Any] = {"exponents": exponents, "words": words, **lists}
-    put = np.asarray if isinstance(x, np.ndarray) else partial(jnp.asarray)
+    put = np.asarray if isinstance(x, np.ndarray) else jnp.asarray
     streams = {name: put(stream) for name, stream in streams.items()}
     return CompressedTensor(rows16.codec, layout, rows16.dtype, rows16.shape, streams)
 
