@@ -118,7 +118,7 @@ class ArrayLanes:
         """See `Lanes`."""
         nbytes = bits // 8
         memory.check(offset, nbytes, self._active)
-        return self._word(memory, offset, nbytes)
+        return self._words(memory, offset, nbytes)[0]
 
     def load_element(self, memory: ArrayMemory, index: Word) -> Word:
         """See `Lanes`."""
@@ -127,7 +127,7 @@ class ArrayLanes:
     def load_vector(self, memory: ArrayMemory, offset: Word, count: int) -> Sequence[Word]:
         """See `Lanes`."""
         memory.check(offset, 4 * count, self._active)
-        return [self._word(memory, offset + _U32(4 * i), 4) for i in range(count)]
+        return self._words(memory, offset, 4 * count)
 
     def store(self, memory: ArrayMemory, offset: Word, value: Word, bits: int) -> None:
         """See `Lanes`."""
@@ -182,12 +182,11 @@ class ArrayLanes:
     def multiply_tiles(
         self, acc: Sequence[Word], a: Sequence[Word], b: Sequence[Word], kind: str
     ) -> Sequence[Word]:
-        """See `Lanes`: float32 products summed in order of depth."""
+        """See `Lanes`; float32 sums, in no particular order."""
         left, right = self._matrix(a, kind, "a"), self._matrix(b, kind, "b")
         total = self._float(self.xp.stack(acc)).reshape(2, 2, 4, 8, 4)  # row half, col, warp, r, q
         total = self.xp.moveaxis(total, (2, 0, 3, 4, 1), (0, 1, 2, 3, 4)).reshape(4, 16, 8)
-        for depth in range(16):
-            total = total + left[:, :, depth, None] * right[:, None, depth, :]
+        total = total + self.xp.matmul(left, right)
         parts = self.xp.moveaxis(
             total.reshape(4, 2, 8, 4, 2), (0, 1, 2, 3, 4), (2, 0, 3, 4, 1)
         ).reshape(4, GROUP_LANES)
@@ -217,13 +216,14 @@ class ArrayLanes:
             return np.ascontiguousarray(floats).view(_U32)
         return lax.bitcast_convert_type(floats, jnp.uint32)
 
-    def _word(self, memory: ArrayMemory, offset: Word, nbytes: int) -> Word:
-        """Bytes from memory; lanes that are not active read the first ones."""
-        at = self.xp.where(self._active, offset, _U32(0)).astype(np.int32)
-        out = self.const(0)
-        for byte in range(nbytes):
-            out = out | memory.data[at + byte].astype(_U32) << _U32(8 * byte)
-        return out
+    def _words(self, memory: ArrayMemory, offset: Word, nbytes: int) -> list[Word]:
+        """What lanes read in one access, as words; lanes that are not active read anything."""
+        rows = memory.data[: memory.data.size // nbytes * nbytes].reshape(-1, nbytes)
+        at = self.xp.where(self._active, offset // _U32(nbytes), _U32(0)).astype(np.int32)
+        parts = rows[at].reshape(GROUP_LANES, -1, min(nbytes, 4)).astype(_U32)
+        shifts = self.xp.arange(parts.shape[-1], dtype=_U32)[None, None, :] * _U32(8)
+        words = (parts << shifts).sum(-1, dtype=_U32)
+        return [words[:, index] for index in range(words.shape[1])]
 
     def _less(self, a: Word, b: Word) -> Any:
         if isinstance(a, jax.Array) or isinstance(b, jax.Array):
