@@ -1,6 +1,8 @@
 """Programs compile for GPUs that are not there, and nothing that goes wrong harms this process."""
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +140,21 @@ def test_a_broken_start_is_told_once(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ToolchainError, match=r"must start; got .*broken on purpose"):
         compile_programs([program("plain", size=8), program("the_kind")], "h200")
+
+
+def test_what_the_documentation_shows_runs(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[2] / "docs" / "dryrun.md").read_text(encoding="utf-8")
+    caller, module, case = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "my_programs.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    names: dict = {}
+    exec(compile(caller, "docs/dryrun.md", "exec"), names)
+    assert [line.rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()] == [
+        "square 512",
+        "square 1024",
+    ]
+    exec(compile(case.rpartition("(report,)")[0], "docs/dryrun.md", "exec"), names)
+    assert isinstance(names["case"], KernelCase)
 
 
 def test_kernels_are_reported():
