@@ -11,6 +11,7 @@ from pallas_kernels import ZipError
 from zipjax.cli.compress import Compress
 from zipjax.cli.decompress import Decompress
 from zipjax.cli.doctor import Doctor
+from zipjax.cli.estimate import Estimate
 from zipjax.cli.inspect import Inspect
 from zipjax.cli.selftest import Selftest
 from zipjax.cli.verify import Verify
@@ -23,6 +24,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "decompress": Decompress,
     "inspect": Inspect,
     "verify": Verify,
+    "estimate": Estimate,
     "doctor": Doctor,
     "selftest": Selftest,
 }
