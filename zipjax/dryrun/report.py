@@ -7,7 +7,7 @@ from typing import Any
 
 from pallas_kernels import ArgumentError
 from zipjax.dryrun.errors import CompileError
-from zipjax.dryrun.loops import MainLoop, main_loop
+from zipjax.dryrun.loops import Kind, MainLoop, main_loop
 from zipjax.dryrun.pipes import BANK_BYTES, Pipe, smem_bytes_per_lane
 from zipjax.dryrun.program import MosaicKernel
 from zipjax.dryrun.ptxas import Resources, parse_log
@@ -32,6 +32,8 @@ class LoopWork:
         tensor_smem_bytes_per_weight: what the tensor cores read from shared memory.
         hbm_bytes_per_weight: what the kernel reads of the weights' compressed form in device
             memory.
+        loop: "tensor_core" for the outermost loop with tensor-core instructions, "longest" for the
+            longest of all: on Blackwell one warp issues them, and others decode.
         loop_depth: 0 where the outermost loop with tensor-core instructions is the one over
             weights; 1 for the loop inside it, and so on (`zipjax.dryrun.loops.main_loop`).
     """
@@ -40,12 +42,17 @@ class LoopWork:
     tma_smem_bytes_per_weight: float = 0.0
     tensor_smem_bytes_per_weight: float = 0.0
     hbm_bytes_per_weight: float = 0.0
+    loop: Kind = "tensor_core"
     loop_depth: int = 0
 
     def __post_init__(self):
         """A trip does something, and nothing moves a negative number of bytes."""
-        others = [value for value in dataclasses.astuple(self)[1:] if value < 0]
-        if self.weights_per_thread <= 0 or others:
+        moved = (
+            self.tma_smem_bytes_per_weight,
+            self.tensor_smem_bytes_per_weight,
+            self.hbm_bytes_per_weight,
+        )
+        if self.weights_per_thread <= 0 or min(moved) < 0:
             raise ArgumentError(
                 "a trip of the main loop has more than 0 weights, and no byte count is negative",
                 got=repr(self),
@@ -130,7 +137,7 @@ def report_kernel(
     Raises:
         CompileError: the machine code has no instruction that can be counted.
     """
-    loop = main_loop(function, depth=work.loop_depth)
+    loop = main_loop(function, kind=work.loop, depth=work.loop_depth)
     if not loop.instructions:
         raise CompileError.of(name, "error", "a kernel has instructions", got="none")
     pipes = collections.Counter(each.pipe for each in loop.instructions)
