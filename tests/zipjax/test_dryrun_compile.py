@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from zipjax.dryrun import (
     compile_programs,
 )
 from zipjax.dryrun.toolchain import find_toolchain
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="JAX's CUDA plug-in, which compiles, is made for Linux alone"
+)
 
 CASES = "tests.zipjax.dryrun_cases"
 WEIGHTS_PER_THREAD = 64 * 64 / 128

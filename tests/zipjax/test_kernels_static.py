@@ -6,6 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="JAX's CUDA plug-in, which compiles, is made for Linux alone"
+)
+
 ROOT = Path(__file__).parents[2]
 FIELDS = """
     name gpu config registers spill_bytes smem_bytes tensor_core_instructions
