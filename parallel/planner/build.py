@@ -98,17 +98,32 @@ def _dense(workload: Workload, machine: Machine, times: int) -> tuple[Work, ...]
         seq_len=workload.seq_len,
         nbytes=workload.element_nbytes,
     )
-    attention = Work("attention", "compute", cost, workload.num_tokens, times)
+    compute = [Work("attention", "compute", cost, workload.num_tokens, times)]
+    if workload.shared_hidden:
+        compute.append(_shared_expert(workload, machine, share, times))
     if share == 1:
-        return (attention,)
+        return tuple(compute)
     nbytes = workload.num_tokens * workload.width * workload.element_nbytes
     gather = machine.intra.cost("all_gather", share)
     scatter = machine.intra.cost("reduce_scatter", share)
     return (
         Work("gather tokens", "intra", gather, nbytes),
-        attention,
+        *compute,
         Work("scatter tokens", "intra", scatter, nbytes),
     )
+
+
+def _shared_expert(workload: Workload, machine: Machine, share: int, times: int) -> Work:
+    """The expert that sees every token; it waits for no link, so it stands with attention."""
+    cost = roofline.experts(
+        machine.kernels,
+        width=workload.width,
+        hidden=workload.shared_hidden / share,
+        num_matrices=workload.num_matrices,
+        num_experts=1,
+        nbytes=workload.element_nbytes,
+    )
+    return Work("shared expert", "compute", cost, workload.num_tokens, times)
 
 
 def _moe(workload: Workload, machine: Machine, variant: Variant, times: int) -> tuple[Work, ...]:

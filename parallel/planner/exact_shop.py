@@ -135,9 +135,7 @@ class _Search:
             layer = [label for labels in kept.values() for label in labels]
             if num_labels > num_labels_max:
                 open_bound = min((self._bound(label) for label in layer), default=self.best_s)
-                return Schedule(
-                    self.best_s, self.best_order, max(bound, open_bound), num_labels
-                )
+                return Schedule(self.best_s, self.best_order, max(bound, open_bound), num_labels)
         for label in layer:
             if _beats(max(label.free), self.best_s, ROUNDING):
                 self.best_s, self.best_order = max(label.free), label.order

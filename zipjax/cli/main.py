@@ -13,6 +13,7 @@ from zipjax.cli.decompress import Decompress
 from zipjax.cli.doctor import Doctor
 from zipjax.cli.estimate import Estimate
 from zipjax.cli.inspect import Inspect
+from zipjax.cli.plan import PlanCommand
 from zipjax.cli.selftest import Selftest
 from zipjax.cli.verify import Verify
 from zipjax.files.wording import did_you_mean, shown
@@ -25,6 +26,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "inspect": Inspect,
     "verify": Verify,
     "estimate": Estimate,
+    "plan": PlanCommand,
     "doctor": Doctor,
     "selftest": Selftest,
 }

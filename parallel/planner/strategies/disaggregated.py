@@ -55,7 +55,8 @@ def times_of(problem: Problem, num_experts: int, depth: Depth) -> Times:
     load, machine = problem.workload, problem.machine
     num_attention = load.num_devices - num_experts
     num_tokens = load.num_tokens * load.num_devices
-    attention = problem.step(Variant()).forward.dense[0]
+    dense = problem.step(Variant()).forward.dense
+    micro_batch = num_tokens / num_attention / depth.num_micro
     cost = experts(
         machine.kernels,
         width=load.width,
@@ -71,8 +72,8 @@ def times_of(problem: Problem, num_experts: int, depth: Depth) -> Times:
     nbytes = copies / min(num_attention, num_experts) * load.width * load.element_nbytes
     link = machine.inter.flat_cost(load.num_inter, load.num_intra)
     return Times(
-        attention=attention.cost(num_tokens / num_attention / depth.num_micro),
-        shared=0.0,
+        attention=dense[0].cost(micro_batch),
+        shared=sum(work.cost(micro_batch) for work in dense[1:]),
         experts=work.seconds(num_pieces),
         transfer=link(nbytes / num_pieces),
     )

@@ -1,10 +1,10 @@
 """The schedule that contains the others: every variant, every degree, the best order, all proved.
 
 For every way in which tokens can travel, on both links at once and with layers one after the other:
-the best degree and order of each direction's chains (`best_order`, to a thousandth), the gradients where they fit
-(`fill`). In the backward pass the order that leaves the slow link idle longest may beat the fastest
-one, so both are carried through to the end. Then the fastest variants are tried with two halves
-across layers, too.
+the best degree and order of each direction's chains (`best_order`, to a thousandth), the
+gradients where they fit (`fill`). In the backward pass the order that leaves the slow link idle
+longest may beat the fastest one, so both are carried through to the end. Then the fastest variants
+are tried with two halves across layers, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ NUM_LABELS_MAX, NUM_LABELS_TOTAL = 500, 4_000
 # Gains below a thousandth are not searched for: no cost is known that well.
 GAP = 1e-3
 # Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
-NUM_VARIANTS_ACROSS = 1
+NUM_VARIANTS_ACROSS = 2
 
 
 class Effort:
@@ -58,7 +58,8 @@ def propose(problem: Problem) -> Candidate:
             mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
             for candidate in found[:NUM_VARIANTS_ACROSS]
         ]
-    return min(found, key=lambda candidate: candidate.seconds)
+    best = min(found, key=lambda candidate: candidate.seconds)
+    return replace(best, reason=_reason(best))
 
 
 def bound_s(problem: Problem, variant: Variant) -> float:
@@ -71,9 +72,7 @@ def bound_s(problem: Problem, variant: Variant) -> float:
     )
 
 
-def layer_by_layer(
-    problem: Problem, variant: Variant, limit: float, effort: Effort
-) -> Candidate:
+def layer_by_layer(problem: Problem, variant: Variant, limit: float, effort: Effort) -> Candidate:
     """The fastest schedule of a variant whose layers do not overlap.
 
     Args:
@@ -85,8 +84,7 @@ def layer_by_layer(
     step = problem.step(variant)
     forward = fastest(step.forward, step, problem.degrees, effort)
     if step.backward is None:
-        candidate = assemble("exact", step, forward, None, variant=variant)
-        return replace(candidate, reason=_reason(candidate))
+        return assemble("exact", step, forward, None, variant=variant)
     limit = limit / step.num_layers - forward.seconds
     candidates = (
         assemble(
@@ -99,8 +97,7 @@ def layer_by_layer(
         )
         for backward in promising(step.backward, step, problem.degrees, limit, effort)
     )
-    candidate = min(candidates, key=lambda candidate: candidate.seconds)
-    return replace(candidate, reason=_reason(candidate))
+    return min(candidates, key=lambda candidate: candidate.seconds)
 
 
 def fastest(part: Pass, step: Step, degrees: Sequence[int], effort: Effort) -> PassPlan:
@@ -159,9 +156,7 @@ def _fastest_block(
     return best
 
 
-def _both_orders(
-    works: Sequence[Work], degree: int, step: Step, effort: Effort
-) -> Iterator[Block]:
+def _both_orders(works: Sequence[Work], degree: int, step: Step, effort: Effort) -> Iterator[Block]:
     yield dispatched_first(works, degree, step)
     if degree > 1:
         stages = stages_of(works, degree)
@@ -173,6 +168,7 @@ def _reason(candidate: Candidate) -> str:
     words = [f"{variant.levels} levels"] if variant.levels else []
     words += [variant.split] if variant.split else []
     words += ["compressed"] if variant.compressed else []
+    words += [candidate.reason] if candidate.across else []
     if candidate.forward is not None:
         words.append(f"r={candidate.forward.mixture.num_chunks}")
     if candidate.backward is not None:

@@ -61,8 +61,8 @@ def best_degree(
 def paper_degree(link: Line, num_sent: float, expert: Line, num_work: float) -> int:
     """What the paper's solver gives: the real optimum of each of its cases, rounded.
 
-    Its case f2 has a formula; f3 is lowest where its slope is nought or its branch ends; f4 where its
-    branch begins. Of the rounded degrees and 1 the fastest is taken.
+    Its case f2 has a formula; f3 is lowest where its slope is nought or its branch ends; f4 where
+    its branch begins. Of the rounded degrees and 1 the fastest is taken.
 
     Args:
         link: cost of one direction's exchange.

@@ -181,7 +181,7 @@ def compass_degrees(rng: np.random.Generator) -> Outcome:
 
 
 def findep_depths(rng: np.random.Generator) -> Outcome:
-    """Depth and sequencing by the recurrence, against the simulator; the paper's closed form picks."""
+    """Depth and sequencing by recurrence, against the simulator; the paper has a formula."""
     num_layers = int(rng.integers(1, 4))
     costs = [line(rng) for _ in range(4)]
     sizes = [amount(rng, 4) * 3 for _ in range(4)]

@@ -1,7 +1,7 @@
 """Closed forms with the papers' own constants, and what the exact engine makes of them.
 
-Constants are those of the papers' tables of fitted models; where a test says by how much the engine is
-better, the figure is computed here, from the paper's rule and ours on the same constants.
+Constants are those of the papers' tables of fitted models; where a test says by how much the engine
+is better, the figure is computed here, from the paper's rule and ours on the same constants.
 """
 
 import numpy as np
@@ -72,7 +72,7 @@ def test_pipemoe_degree_is_the_best_of_all():
 
 
 def test_hiermoe_table_of_duplicates():
-    """Table II, per cent for k = 2, 4, 6, 8 and 32, 16, 8, 4 groups, from the closed form (E = 256)."""
+    """Table II, per cent for k = 2, 4, 6, 8 by groups, from the closed form (E = 256)."""
     table = {32: (2, 4, 7, 9), 16: (3, 9, 14, 18), 8: (6, 17, 27, 34), 4: (12, 32, 46, 55)}
     for num_groups, row in table.items():
         for num_selected, printed in zip((2, 4, 6, 8), row, strict=True):
@@ -88,7 +88,7 @@ def test_hiermoe_table_of_duplicates():
     [(6, 1.37), (8, 1.72), (10, 1.82)],
 )
 def test_hiermoe_levels_on_its_constants(num_selected, printed):
-    """Table IV, column HD: hierarchical over flat exchange; the formula gives more than was measured."""
+    """Table IV, column HD: hierarchical over flat exchange; the formula is more optimistic."""
     sizes = hiermoe.uniform_nbytes(
         group_sizes=[4, 8, 16, 32],
         num_experts=256,
