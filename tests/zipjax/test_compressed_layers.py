@@ -98,24 +98,48 @@ def test_options_of_the_product_are_kept():
 
 @pytest.mark.parametrize("num_embeddings", [1, 300])
 @pytest.mark.parametrize("param_dtype", ["float32", "bfloat16"])
-def test_embeddings(num_embeddings, param_dtype):
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_embeddings(num_embeddings, param_dtype, dtype):
     """Rows out of range are NaN and negative ones count from the end, as in the plain layer."""
     features = 5000 if num_embeddings == 1 else 96
     plain = nnx.Embed(
-        num_embeddings, features, param_dtype=jnp.dtype(param_dtype), rngs=nnx.Rngs(0)
+        num_embeddings,
+        features,
+        param_dtype=jnp.dtype(param_dtype),
+        dtype=dtype and jnp.dtype(dtype),
+        rngs=nnx.Rngs(0),
     )
     twin = twin_of(plain)
     rows = jnp.array([[0, num_embeddings - 1, -1], [-num_embeddings, num_embeddings, -999]])
     assert_same_bits(forward(twin, rows), forward(plain, rows))
+    many = jnp.arange(2 * num_embeddings + 7)
+    assert_same_bits(forward(twin, many), forward(plain, many))
     query = draw(2, features)
-
-    @nnx.jit
-    def attend(layer, query):
-        return layer.attend(query)
-
     assert_same_bits(attend(twin, query), attend(plain, query))
     with pytest.raises(ValueError, match="must be an integer"):
         twin(query)
+
+
+@nnx.jit
+def attend(layer, query):
+    return layer.attend(query)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_embeddings_take_every_integer(dtype):
+    plain = nnx.Embed(300, 96, param_dtype=jnp.bfloat16, rngs=nnx.Rngs(0))
+    ends = np.iinfo(dtype)
+    rows = jnp.array([0, 1, 100, ends.min, ends.max], dtype)
+    assert_same_bits(forward(twin_of(plain), rows), forward(plain, rows))
+
+
+def test_embeddings_decode_the_rows_that_are_asked_for():
+    twin = twin_of(nnx.Embed(5000, 96, param_dtype=jnp.bfloat16, rngs=nnx.Rngs(0)))
+    graphdef, state = nnx.split(twin)
+    rows = jnp.array([1, 4999])
+    program = jax.jit(lambda state, rows: nnx.merge(graphdef, state)(rows))
+    temporary_nbytes = program.lower(state, rows).compile().memory_analysis().temp_size_in_bytes
+    assert temporary_nbytes < 5000 * 96 * 2 / 10
 
 
 def test_experts():
