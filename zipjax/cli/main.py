@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import tyro
 
 from pallas_kernels import ZipError
+from zipjax.cli.bench import Bench
 from zipjax.cli.compress import Compress
 from zipjax.cli.decompress import Decompress
 from zipjax.cli.doctor import Doctor
@@ -29,6 +30,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "plan": PlanCommand,
     "doctor": Doctor,
     "selftest": Selftest,
+    "bench": Bench,
 }
 
 _DESCRIPTION = """Lossless compression of model weights: every bit comes back.
