@@ -9,7 +9,7 @@ from itertools import product
 
 from pallas_kernels import ArgumentError, UnsupportedError
 from parallel.planner import roofline
-from parallel.planner.cost import Line
+from parallel.planner.cost import Cost, Line
 from parallel.planner.machine import Machine
 from parallel.planner.routing_stats import num_groups_reached
 from parallel.planner.step import Pass, Step, Work
@@ -168,8 +168,8 @@ def _everywhere(
     if variant.levels < 2:
         copies = workload.num_tokens * workload.num_selected * token_nbytes
         amount = nbytes(workload.num_devices) if variant.levels else copies
-        cost = machine.inter.flat_cost(num_inter, num_intra)
-        return (Work("dispatch", "inter", cost, amount),), (Work("combine", "inter", cost, amount),)
+        link, cost = flat_exchange(workload, machine)
+        return (Work("dispatch", link, cost, amount),), (Work("combine", link, cost, amount),)
     inter = machine.inter.cost("all_to_all", num_inter)
     intra = machine.intra.cost("all_to_all", num_intra)
     far, near = nbytes(num_inter), nbytes(workload.num_devices)
@@ -177,6 +177,13 @@ def _everywhere(
         (Work("dispatch", "inter", inter, far), Work("spread", "intra", intra, near)),
         (Work("collect", "intra", intra, near), Work("combine", "inter", inter, far)),
     )
+
+
+def flat_exchange(workload: Workload, machine: Machine) -> tuple[str, Cost]:
+    """The link that an exchange between all devices takes, and its cost by a device's bytes."""
+    if workload.num_inter == 1:
+        return "intra", machine.intra.cost("all_to_all", workload.num_intra)
+    return "inter", machine.inter.flat_cost(workload.num_inter, workload.num_intra)
 
 
 def _by_node(

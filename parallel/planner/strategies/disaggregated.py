@@ -1,6 +1,6 @@
 """FinDEP for a workload: which devices hold the experts, and how deep the pipeline is."""
 
-from parallel.planner.build import Variant
+from parallel.planner.build import Variant, flat_exchange
 from parallel.planner.candidate import Candidate, Disaggregated
 from parallel.planner.problem import Problem
 from parallel.planner.roofline import experts
@@ -70,7 +70,7 @@ def times_of(problem: Problem, num_experts: int, depth: Depth) -> Times:
     work = Work("experts", "experts", cost, copies / num_experts)
     # The side with fewer devices sends or receives more bytes each, and waits for them.
     nbytes = copies / min(num_attention, num_experts) * load.width * load.element_nbytes
-    link = machine.inter.flat_cost(load.num_inter, load.num_intra)
+    _, link = flat_exchange(load, machine)
     return Times(
         attention=dense[0].cost(micro_batch),
         shared=sum(work.cost(micro_batch) for work in dense[1:]),
