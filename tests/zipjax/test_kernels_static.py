@@ -39,7 +39,9 @@ def test_the_report_and_a_bar_that_does_not_hold():
     failed = [bar["name"] for bar in result["bars"] if not bar["holds"]]
     assert failed == ["toy_matmul(M=16): issue_slots_per_weight"]
     assert done.returncode == 1
-    assert "DOES NOT HOLD" in done.stderr.splitlines()[-1]  # the table is last, beside the JSON
+    last = done.stderr.splitlines()[-2:]  # the table and the bars come last, beside the JSON
+    assert "issue_slots_per_weight" in last[0] and "DOES NOT HOLD" in last[0]
+    assert last[1] == "toy_copy: spill_bytes: 0, wanted <= 0: holds"
 
 
 def test_bars_that_hold_and_a_file(tmp_path):

@@ -40,7 +40,7 @@ class KernelCase:
     def title(self) -> str:
         """Name and configuration in one."""
         settings = ", ".join(f"{key}={value}" for key, value in self.config.items())
-        return f"{self.name}({settings})"
+        return f"{self.name}({settings})" if settings else self.name
 
 
 def compile_kernels(
