@@ -66,9 +66,9 @@ def test_pipemoe_degree_is_the_best_of_all():
         assert seconds(degree) == min(map(seconds, range(1, 513)))
         gains.append(seconds(pipemoe.paper_degree(link, sent, EXPERT, work)) / seconds(degree))
     assert min(gains) == 1.0
-    assert max(gains) > 1.01, "somewhere the paper's rounding is more than 1 % slower"
+    assert len(gains) == 144 and 1.02 < max(gains) < 1.021
     # "almost always the best degree", says the paper, and it holds.
-    assert np.mean(np.array(gains) == 1.0) > 0.97
+    assert sum(gain == 1.0 for gain in gains) == 142
 
 
 def test_hiermoe_table_of_duplicates():
@@ -130,12 +130,12 @@ def test_fsmoe_cases_are_its_conditions(name):
     assert len(seen) >= 3 if name == "fsmoe-b" else seen == {4}
 
 
-@pytest.mark.parametrize(("name", "lowest"), [("fsmoe-a", 0.9), ("fsmoe-b", 1.0)])
+@pytest.mark.parametrize(("name", "lowest"), [("fsmoe-a", 0.977), ("fsmoe-b", 1.0)])
 def test_fsmoe_closed_form_against_its_order(name, lowest):
     """Where gather and scatter are alike it is never below what its schedule takes.
 
     On testbed A, as printed, they differ tenfold, and case 4 forgets that the last experts come
-    after the last gather: it promises up to 10 % too little. The best order is never slower.
+    after the last gather: it promises up to 2.3 % too little. The best order is never slower.
     """
     rng = np.random.default_rng(1)
     ratios = []
@@ -184,7 +184,7 @@ def fsmoe_case(t, r, gradient):
 
 @pytest.mark.parametrize(("sequencing", "is_exact"), [("ASAS", True), ("AASS", False)])
 def test_findep_closed_form_against_its_pipeline(sequencing, is_exact):
-    """Equation 13 is the pipeline for ASAS; for AASS it may promise a tenth too little."""
+    """Equation 13 is the pipeline for ASAS; for AASS it errs by a tenth down and a quarter up."""
     rng = np.random.default_rng(2)
     ratios = []
     for _ in range(1000):
@@ -194,4 +194,5 @@ def test_findep_closed_form_against_its_pipeline(sequencing, is_exact):
         truth = findep.pipeline_s(times, depth, num_layers)
         ratios.append(findep.paper_s(times, depth, num_layers) / truth)
     assert (set(ratios) == {1.0}) == is_exact
-    assert min(ratios) > 0.85 and max(ratios) < 1.3
+    if not is_exact:
+        assert 0.85 < min(ratios) < 0.9 and 1.2 < max(ratios) < 1.3
