@@ -36,5 +36,13 @@ from pallas_kernels.ops.grouped_decode_matmul import (
 from pallas_kernels.payload import ExponentConfig as ExponentConfig
 from pallas_kernels.payload import ExponentPayload as ExponentPayload
 from pallas_kernels.tensor import CompressedTensor as CompressedTensor
+from pallas_kernels.tuning import DecodeMatmulConfig as DecodeMatmulConfig
+from pallas_kernels.tuning import MatmulShape as MatmulShape
+from pallas_kernels.tuning import TuningCache as TuningCache
+from pallas_kernels.tuning import TuningCacheWarning as TuningCacheWarning
+from pallas_kernels.tuning import decode_first_rows as decode_first_rows
+from pallas_kernels.tuning import decode_matmul_candidates as decode_matmul_candidates
+from pallas_kernels.tuning import decode_matmul_config as decode_matmul_config
+from pallas_kernels.tuning import tuned as tuned
 
 __version__ = "0.1.0"

@@ -88,7 +88,7 @@ class CompressedTensor:
     def __repr__(self) -> str:
         sizes = ",".join(map(str, self.shape))
         what = f"{dtype_name(self.dtype)}[{sizes}], {self.codec}/{self.layout}"
-        if not all(hasattr(stream, "dtype") for stream in self.streams.values()):
+        if not all(hasattr(stream, "itemsize") for stream in self.streams.values()):
             return f"CompressedTensor({what})"  # a tree map put something else in: shapes, specs
         return f"CompressedTensor({what}, {self.bits_per_element:.2f} bits/element)"
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parallel.planner.shop import Order, Stage, run_order, tasks_of
+from parallel.planner.shop import Order, Stage, operations, run_order, tasks_of
 from parallel.planner.simulate import Contention, simulate
 
 
@@ -44,7 +44,7 @@ def block_of(
         order: as in `parallel.planner.shop`.
         contention: who slows whom down.
     """
-    name = "mixture" if any(stage.resource == "inter" for stage in stages) else "attention"
+    name = "attention" if any(stage.name == "attention" for stage in stages) else "mixture"
     seconds = order_seconds(stages, order, contention)
     # Under contention what runs beside a kernel is not for nothing, however idle its link.
     idle_s, place = (0.0, len(order)) if contention else _longest_idle(stages, order, seconds)
@@ -63,16 +63,18 @@ def order_seconds(
 def _longest_idle(stages: Sequence[Stage], order: Order, seconds: float) -> tuple[float, int]:
     """The longest exchange that one place in the order takes for nothing, and the place.
 
-    With an exchange of x seconds at a place the order takes max(seconds, x + rest), since a
-    critical path meets the exchange once: so `seconds - rest` is for nothing. One as long as the
-    block shows the rest.
+    It starts when the link's operation before it ends, all having started as early as they can, and
+    must have ended when the one behind it starts, all starting as late as they can.
     """
-    exchange = [Stage("exchange", "inter", seconds)]
+    num_stages = len(stages)
+    early_ends = [end for *_, end in operations(stages, order)]
+    # The same schedule seen from its end: seconds from the start of an operation to the end.
+    mirrored = tuple(num_stages - 1 - s for s in reversed(order))
+    to_go = [end for *_, end in operations(stages[::-1], mirrored)][::-1]
     on_link = [i for i, s in enumerate(order) if stages[s].resource == "inter"]
-    # Before the first operation, after the last, and between any two.
     best = (0.0, len(order))
-    for place in dict.fromkeys([0, *(i + 1 for i in on_link), len(order)]):
-        longer = (*order[:place], len(stages), *order[place:])
-        rest = run_order(stages, longer, exchange) - seconds
-        best = max(best, (seconds - rest, place))
-    return best
+    free_s = 0.0
+    for i in on_link:
+        best = max(best, (seconds - to_go[i] - free_s, i))
+        free_s = early_ends[i]
+    return max(best, (seconds - free_s, len(order)))

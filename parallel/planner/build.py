@@ -9,7 +9,7 @@ from itertools import product
 
 from pallas_kernels import ArgumentError, UnsupportedError
 from parallel.planner import roofline
-from parallel.planner.cost import Line
+from parallel.planner.cost import Cost, Line
 from parallel.planner.machine import Machine
 from parallel.planner.routing_stats import num_groups_reached
 from parallel.planner.step import Pass, Step, Work
@@ -98,17 +98,32 @@ def _dense(workload: Workload, machine: Machine, times: int) -> tuple[Work, ...]
         seq_len=workload.seq_len,
         nbytes=workload.element_nbytes,
     )
-    attention = Work("attention", "compute", cost, workload.num_tokens, times)
+    compute = [Work("attention", "compute", cost, workload.num_tokens, times)]
+    if workload.shared_hidden:
+        compute.append(_shared_expert(workload, machine, share, times))
     if share == 1:
-        return (attention,)
+        return tuple(compute)
     nbytes = workload.num_tokens * workload.width * workload.element_nbytes
     gather = machine.intra.cost("all_gather", share)
     scatter = machine.intra.cost("reduce_scatter", share)
     return (
         Work("gather tokens", "intra", gather, nbytes),
-        attention,
+        *compute,
         Work("scatter tokens", "intra", scatter, nbytes),
     )
+
+
+def _shared_expert(workload: Workload, machine: Machine, share: int, times: int) -> Work:
+    """The expert that sees every token; it waits for no link, so it stands with attention."""
+    cost = roofline.experts(
+        machine.kernels,
+        width=workload.width,
+        hidden=workload.shared_hidden / share,
+        num_matrices=workload.num_matrices,
+        num_experts=1,
+        nbytes=workload.element_nbytes,
+    )
+    return Work("shared expert", "compute", cost, workload.num_tokens, times)
 
 
 def _moe(workload: Workload, machine: Machine, variant: Variant, times: int) -> tuple[Work, ...]:
@@ -153,8 +168,8 @@ def _everywhere(
     if variant.levels < 2:
         copies = workload.num_tokens * workload.num_selected * token_nbytes
         amount = nbytes(workload.num_devices) if variant.levels else copies
-        cost = machine.inter.flat_cost(num_inter, num_intra)
-        return (Work("dispatch", "inter", cost, amount),), (Work("combine", "inter", cost, amount),)
+        link, cost = flat_exchange(workload, machine)
+        return (Work("dispatch", link, cost, amount),), (Work("combine", link, cost, amount),)
     inter = machine.inter.cost("all_to_all", num_inter)
     intra = machine.intra.cost("all_to_all", num_intra)
     far, near = nbytes(num_inter), nbytes(workload.num_devices)
@@ -162,6 +177,13 @@ def _everywhere(
         (Work("dispatch", "inter", inter, far), Work("spread", "intra", intra, near)),
         (Work("collect", "intra", intra, near), Work("combine", "inter", inter, far)),
     )
+
+
+def flat_exchange(workload: Workload, machine: Machine) -> tuple[str, Cost]:
+    """The link that an exchange between all devices takes, and its cost by a device's bytes."""
+    if workload.num_inter == 1:
+        return "intra", machine.intra.cost("all_to_all", workload.num_intra)
+    return "inter", machine.inter.flat_cost(workload.num_inter, workload.num_intra)
 
 
 def _by_node(

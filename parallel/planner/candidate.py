@@ -24,7 +24,7 @@ class PassPlan:
 
     @property
     def mixture(self) -> Block:
-        """The first block that uses the slow link."""
+        """The first block that is not attention."""
         return next(block for block in self.blocks if block.name == "mixture")
 
 

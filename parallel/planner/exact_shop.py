@@ -23,7 +23,7 @@ from parallel.planner.shop import (
 # Partial schedules kept in all, before the search gives up and says so.
 NUM_LABELS_MAX = 20_000
 # Sums in another order differ by this much of themselves: no gain to search for.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Schedule:
         seconds: that it takes.
         order: as in `parallel.planner.shop`.
         bound_s: that no order can beat; equal to `seconds` when the search finished.
+        num_labels: partial schedules that were kept.
     """
 
     seconds: float
     order: Order
     bound_s: float
+    num_labels: int = 0
 
     @property
     def proved(self) -> bool:
@@ -75,6 +77,7 @@ def best_order(
     fillers: Sequence[Stage] = (),
     *,
     num_labels_max: int = NUM_LABELS_MAX,
+    gap: float = ROUNDING,
 ) -> Schedule:
     """Find the order that takes the least time.
 
@@ -83,13 +86,17 @@ def best_order(
         num_chunks: at least 1.
         fillers: operations of their own.
         num_labels_max: effort; beyond it the best order so far is returned with a bound below it.
+        gap: share of the seconds by which an order must be better to be searched for.
     """
     orders = simple_orders(stages, num_chunks, len(fillers))
     seconds, best = min((run_order(stages, order, fillers), order) for order in orders)
     bound = lower_bound(stages, num_chunks, fillers)
-    if not _beats(bound, seconds):
+    if not _beats(bound, seconds, ROUNDING):
         return Schedule(seconds, best, seconds)
-    return _Search(stages, num_chunks, fillers, seconds, best).run(bound, num_labels_max)
+    if not _beats(bound, seconds, gap):
+        return Schedule(seconds, best, bound)
+    search = _Search(stages, num_chunks, fillers, seconds, best, gap)
+    return search.run(bound, num_labels_max)
 
 
 class _Search:
@@ -100,6 +107,7 @@ class _Search:
         fillers: Sequence[Stage],
         seconds: float,
         order: Order,
+        gap: float,
     ):
         everything = [*stages, *fillers]
         names = list(dict.fromkeys(stage.resource for stage in everything))
@@ -111,7 +119,7 @@ class _Search:
         # Seconds from the start of a stage to the end of its chunk.
         self.to_go = [sum(s.seconds for s in stages[i:]) for i in range(len(stages))]
         self.to_go += [filler.seconds for filler in fillers]
-        self.best_s, self.best_order = seconds, order
+        self.best_s, self.best_order, self.gap = seconds, order, gap
         self.num_resources = len(names)
 
     def run(self, bound: float, num_labels_max: int) -> Schedule:
@@ -122,16 +130,18 @@ class _Search:
             kept: dict[tuple[int, ...], list[_Label]] = {}
             for label in layer:
                 for child in self._children(label):
-                    if _beats(self._bound(child), self.best_s) and _is_new(kept, child):
+                    if _beats(self._bound(child), self.best_s, self.gap) and _is_new(kept, child):
                         num_labels += 1
             layer = [label for labels in kept.values() for label in labels]
             if num_labels > num_labels_max:
                 open_bound = min((self._bound(label) for label in layer), default=self.best_s)
-                return Schedule(self.best_s, self.best_order, max(bound, open_bound))
+                return Schedule(self.best_s, self.best_order, max(bound, open_bound), num_labels)
         for label in layer:
-            if _beats(max(label.free), self.best_s):
+            if _beats(max(label.free), self.best_s, ROUNDING):
                 self.best_s, self.best_order = max(label.free), label.order
-        return Schedule(self.best_s, self.best_order, self.best_s)
+        # Orders that were dropped are no better than this.
+        bound = max(bound, self.best_s * (1 - self.gap)) if self.gap > ROUNDING else self.best_s
+        return Schedule(self.best_s, self.best_order, bound, num_labels)
 
     def _children(self, label: _Label) -> list[_Label]:
         """The partial schedules with one more operation."""
@@ -222,8 +232,8 @@ def _times(label: _Label) -> tuple[float, ...]:
     return label.free + tuple(time for ready in label.ready for time in ready)
 
 
-def _beats(seconds: float, best_s: float) -> bool:
-    return seconds < best_s * (1 - _ROUNDING)
+def _beats(seconds: float, best_s: float, gap: float) -> bool:
+    return seconds < best_s * (1 - gap)
 
 
 def _after_last(order: Order, stage: int, extra: Order) -> Order:

@@ -25,6 +25,7 @@ class Workload:
         num_selected: experts of a token.
         expert_hidden: elements between an expert's matrices.
         num_matrices: of an expert: 2, or 3 with a gate.
+        shared_hidden: elements between the matrices of the expert that sees every token; 0: none.
         num_inter: mesh size over the slow link.
         num_intra: mesh size over the fast link.
         layout: "everywhere": experts spread over all devices, tokens of each device its own.
@@ -47,6 +48,7 @@ class Workload:
     num_selected: int
     expert_hidden: int
     num_matrices: int = 3
+    shared_hidden: int = 0
     num_inter: int
     num_intra: int
     layout: Layout = "everywhere"
@@ -55,8 +57,9 @@ class Workload:
 
     def __post_init__(self):
         for name, value in asdict(self).items():
-            if isinstance(value, int) and value < 1:
-                raise ArgumentError(f"{name} must be at least 1", got=value)
+            least = 0 if name == "shared_hidden" else 1
+            if isinstance(value, int) and value < least:
+                raise ArgumentError(f"{name} must be at least {least}", got=value)
         if self.layout not in ("everywhere", "sharded", "replicated"):
             raise ArgumentError("layout must be everywhere, sharded or replicated", got=self.layout)
         if self.mode not in ("train", "forward"):
@@ -74,9 +77,10 @@ class Workload:
 
     @property
     def dense_gradient_nbytes(self) -> float:
-        """Bytes of the gradients of a layer's attention, which all nodes share."""
+        """Bytes of the gradients of what all nodes share in a layer: attention, shared expert."""
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        return float(self.width * (2 * queries + 2 * keys) * self.element_nbytes)
+        columns = 2 * queries + 2 * keys + self.num_matrices * self.shared_hidden
+        return float(self.width * columns * self.element_nbytes)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""

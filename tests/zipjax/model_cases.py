@@ -1,12 +1,26 @@
-"""A tiny configuration of every architecture, with every option that it has."""
+"""A tiny configuration of every architecture, with every option that it has; and their folders."""
 
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+from flax import nnx
+
+from zipjax.files.safetensors_file import (
+    new_safetensors_header,
+    open_safetensors,
+    safetensors_prefix,
+)
 from zipjax.models import (
     CausalConfig,
+    CausalLM,
     GroupedConfig,
     LatentConfig,
     MlpConfig,
     RopeConfig,
     SparseConfig,
+    abstract_model,
 )
 
 _BASE = {"vocab_size": 64, "width": 32, "dtype": "float32"}
@@ -131,3 +145,29 @@ ROPES = {
     ),
 }
 """Every way to stretch positions, with sizes at which it does something within 24 tokens."""
+
+
+def draw_model(config: CausalConfig, *, dtype=np.float32, seed: int = 0) -> CausalLM:
+    """A model of which no parameter, not even a norm's or a bias, is trivial."""
+    rng = np.random.default_rng(seed)
+    model = abstract_model(config)
+
+    def draw(param):
+        if len(param.shape) == 1:
+            x = 1 + 0.1 * rng.normal(size=param.shape)
+        else:
+            x = 1.4 * param.shape[-2] ** -0.5 * rng.normal(size=param.shape)
+        return jax.numpy.asarray(x.astype(dtype))
+
+    nnx.update(model, jax.tree.map(draw, nnx.state(model, nnx.Param)))
+    return model
+
+
+def write_tensors(folder: Path, change: Callable[[dict[str, np.ndarray]], None]) -> None:
+    """Write `model.safetensors` of a folder again after `change` of its tensors."""
+    path = folder / "model.safetensors"
+    tensors = {source.name: source.read() for source in open_safetensors(path)[1]}
+    change(tensors)
+    tensors = dict(sorted(tensors.items(), key=lambda item: -item[1].itemsize))
+    header = new_safetensors_header({name: (x.dtype, x.shape) for name, x in tensors.items()}, {})
+    path.write_bytes(safetensors_prefix(header) + b"".join(x.tobytes() for x in tensors.values()))

@@ -112,6 +112,19 @@ def test_of_two_builds_each_figure_is_the_worse():
     assert got.warnings == (*one.warnings, "a")
 
 
+def test_what_a_matrix_product_moves():
+    """A step of K = 256 of a block of 128 columns at M = 16, in bytes, over its weights."""
+    weights = 128 * 256
+    work = LoopWork.of_matmul(
+        num_rows=16, columns_per_block=128, bits_per_weight=11, weights_per_thread=128, loop_depth=1
+    )
+    assert work.tma_smem_bytes_per_weight == (weights * 11 / 8 + 16 * 256 * 2) / weights
+    num_wgmma = weights / (64 * 16)
+    assert work.tensor_smem_bytes_per_weight == num_wgmma * 16 * 16 * 2 / weights
+    assert work.hbm_bytes_per_weight == 11 / 8
+    assert work.loop_depth == 1
+
+
 @pytest.mark.parametrize("work", [{"weights_per_thread": 0}, {"tma_smem_bytes_per_weight": -1}])
 def test_work_that_cannot_be_is_refused(work):
     with pytest.raises(ArgumentError, match="more than 0 weights"):

@@ -7,7 +7,7 @@ import pytest
 from pallas_kernels import FormatError
 from zipjax.dryrun.loops import ControlFlow, main_loop
 from zipjax.dryrun.pipes import Pipe, pipe_of, smem_bytes_per_lane
-from zipjax.dryrun.sass import parse_sass
+from zipjax.dryrun.sass import entry_function, parse_sass
 
 # As `nvdisasm -c` prints it: a loop whose wait for its data was moved behind the kernel's end.
 WAITING = """
@@ -162,6 +162,7 @@ def test_a_caller_who_knows_goes_deeper():
 def test_without_tensor_cores_it_is_the_longest_loop():
     loop = main_loop(function(NESTED.replace("HGMMA", "FFMA")))
     assert opcodes(loop) == [*["LDG"] * 7, "BRA"]
+    assert main_loop(function(NESTED), kind="longest") == loop
 
 
 def test_without_a_loop_it_is_the_kernel():
@@ -183,6 +184,15 @@ def test_two_jumps_back_are_one_loop():
 def test_a_branch_to_nowhere_is_refused(branch):
     with pytest.raises(FormatError, match="branch"):
         function(f"{branch}\nEXIT")
+
+
+def test_the_kernel_is_the_entry():
+    other = WAITING.replace(".text.toy", ".text.$guard").replace("(.L_x_", "(.L_y_")
+    functions = parse_sass(WAITING + other.replace("\n.L_x_", "\n.L_y_"))
+    assert [function.name for function in functions] == ["toy", "$guard"]
+    assert entry_function(".visible .entry toy(\n", functions).name == "toy"
+    with pytest.raises(FormatError, match="one entry"):
+        entry_function(".visible .entry gone(\n", functions)
 
 
 def test_an_empty_text_is_refused():

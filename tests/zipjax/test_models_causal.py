@@ -1,29 +1,24 @@
-"""Causal models with and without a cache, and their folders."""
+"""Causal models with and without a cache, plain and compressed, and their folders."""
 
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 
+from pallas_kernels import ArgumentError
 from tests.support.equal import assert_same_bits
-from tests.zipjax.model_cases import CASES, ROPES
-from zipjax.models import CausalLM, config_from_hf, config_to_hf, load_model, save_model
+from tests.zipjax.model_cases import CASES, draw_model
+from zipjax.models import load_model, save_model
+from zipjax.nn import CompressedParam
 
 NUM_TOKENS = 12
-
-
-def draw_model(config, seed=0):
-    """A model whose norms, biases and corrections are no longer ones and zeros."""
-    model = CausalLM(config, rngs=nnx.Rngs(seed))
-    rng = np.random.default_rng(seed)
-
-    def shake(x):
-        return x + 0.1 * rng.normal(size=x.shape).astype(x.dtype) if x.ndim == 1 else 2 * x
-
-    nnx.update(model, jax.tree.map(shake, nnx.state(model, nnx.Param)))
-    return model
+QUICK = ("mistral", "deepseek_v3")  # All of the code is in these two; the others are slow.
+PARAMS = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow, id=name) for name in CASES
+]
 
 
 def draw_tokens(*shape, seed=0):
@@ -33,13 +28,10 @@ def draw_tokens(*shape, seed=0):
 call = nnx.jit(lambda model, tokens, **more: model(tokens, **more))
 
 
-@pytest.fixture(scope="module", params=CASES)
-def case(request):
-    return draw_model(CASES[request.param])
-
-
-def test_a_cache_gives_what_the_whole_sequence_gives(case):
+@pytest.mark.parametrize("name", PARAMS)
+def test_a_cache_gives_what_the_whole_sequence_gives(name):
     """Prompts of unequal length, padded left and right, then a token each, then one of them."""
+    case = draw_model(CASES[name])
     tokens = draw_tokens(2, NUM_TOKENS)
     whole, _ = call(case, tokens)
     cache = case.init_cache(2, 2 * NUM_TOKENS)
@@ -57,7 +49,8 @@ def test_a_cache_gives_what_the_whole_sequence_gives(case):
     np.testing.assert_array_equal(cache.num_written, [7, 8])
 
 
-def test_columns_pick_logits(case):
+def test_columns_pick_logits():
+    case = draw_model(CASES["mistral"])
     tokens = draw_tokens(2, NUM_TOKENS)
     whole, _ = call(case, tokens)
     picked, _ = call(case, tokens, columns=np.array([[3], [11]]))
@@ -65,7 +58,8 @@ def test_columns_pick_logits(case):
     np.testing.assert_allclose(picked[:, 0], [whole[0, 3], whole[1, 11]], rtol=1e-4, atol=1e-5)
 
 
-def test_a_full_cache_is_loud(case):
+def test_a_full_cache_is_loud():
+    case = draw_model(CASES["mistral"])
     cache = case.init_cache(1, 4)
     logits, _ = call(case, draw_tokens(1, 6), cache=cache)
     assert np.isfinite(logits[0, :4]).all()
@@ -82,7 +76,41 @@ def test_a_folder_gives_back_the_model(name, tmp_path):
     assert_same_bits(nnx.state(loaded), nnx.state(model))
 
 
-@pytest.mark.parametrize("name", ROPES)
-def test_a_config_survives(name):
-    config = dataclasses.replace(CASES["llama"], rope=ROPES[name])
-    assert config_from_hf(config_to_hf(config)) == config
+def assert_same_logits(plain, compressed, tokens):
+    """Prefill, then a token."""
+    caches = [model.init_cache(*tokens.shape) for model in (plain, compressed)]
+    for part in (tokens[:, :-1], tokens[:, -1:]):
+        (want, caches[0]), (got, caches[1]) = (
+            call(model, part, cache=cache)
+            for model, cache in zip((plain, compressed), caches, strict=True)
+        )
+        assert_same_bits(got, want)
+    assert_same_bits(caches[1], caches[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "mistral" else pytest.mark.slow) for name in CASES],
+)
+def test_compressed_gives_the_bits_of_plain(name, tmp_path):
+    """Straight from the folder, with every matrix large enough to become smaller."""
+    config = dataclasses.replace(CASES[name], width=128, vocab_size=256, dtype="bfloat16")
+    save_model(tmp_path, draw_model(config, dtype=jnp.bfloat16))
+    plain, compressed = load_model(tmp_path), load_model(tmp_path, compressed=True)
+    assert jax.tree.leaves(nnx.state(compressed, CompressedParam))
+    assert nbytes_of(compressed) < 0.8 * nbytes_of(plain)
+    assert_same_logits(plain, compressed, draw_tokens(2, NUM_TOKENS))
+
+
+def nbytes_of(model) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(nnx.state(model)))
+
+
+def test_rules_leave_layers_plain(tmp_path):
+    config = dataclasses.replace(CASES["mistral"], width=128, vocab_size=256)
+    save_model(tmp_path, draw_model(config))
+    model = load_model(tmp_path, compressed=True, rules={r"layers\.0\..*|lm_head": "leave"})
+    compressed = {path[:2] for path, _ in nnx.to_flat_state(nnx.state(model, CompressedParam))}
+    assert compressed == {("embed_tokens", "embedding"), ("layers", 1)}
+    with pytest.raises(ArgumentError, match="every rule must match"):
+        load_model(tmp_path, compressed=True, rules={"layer.0": "leave"})

@@ -8,10 +8,13 @@ from typing import Any, Protocol, cast
 import tyro
 
 from pallas_kernels import ZipError
+from zipjax.cli.bench import Bench
 from zipjax.cli.compress import Compress
 from zipjax.cli.decompress import Decompress
 from zipjax.cli.doctor import Doctor
+from zipjax.cli.estimate import Estimate
 from zipjax.cli.inspect import Inspect
+from zipjax.cli.plan import PlanCommand
 from zipjax.cli.selftest import Selftest
 from zipjax.cli.verify import Verify
 from zipjax.files.wording import did_you_mean, shown
@@ -23,8 +26,11 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "decompress": Decompress,
     "inspect": Inspect,
     "verify": Verify,
+    "estimate": Estimate,
+    "plan": PlanCommand,
     "doctor": Doctor,
     "selftest": Selftest,
+    "bench": Bench,
 }
 
 _DESCRIPTION = """Lossless compression of model weights: every bit comes back.

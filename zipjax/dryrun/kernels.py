@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pallas_kernels import Gpu, gpu_of
+from pallas_kernels import Gpu, ZipError, gpu_of
 from zipjax.dryrun.compile import compile_programs
 from zipjax.dryrun.errors import CompileError
 from zipjax.dryrun.program import CompiledProgram, MosaicKernel, Program
 from zipjax.dryrun.ptxas import LINKAGES, Linkage, assemble
 from zipjax.dryrun.report import KernelReport, LoopWork, report_kernel, worse_of
-from zipjax.dryrun.sass import disassemble, parse_sass
+from zipjax.dryrun.sass import disassemble, entry_function, parse_sass
 from zipjax.dryrun.targets import ptxas_arch
 from zipjax.dryrun.toolchain import Toolchain, find_toolchain
 from zipjax.dryrun.topology import Topology
@@ -40,7 +40,7 @@ class KernelCase:
     def title(self) -> str:
         """Name and configuration in one."""
         settings = ", ".join(f"{key}={value}" for key, value in self.config.items())
-        return f"{self.name}({settings})"
+        return f"{self.name}({settings})" if settings else self.name
 
 
 def compile_kernels(
@@ -93,13 +93,16 @@ def _report(
         return worse_of(whole, linked)
     except CompileError as error:
         return error
+    except ZipError as error:  # machine code of a kind that is new to us
+        what = "its machine code could not be read"
+        return CompileError.of(case.title, "error", what, got=str(error).rstrip("."))
 
 
 def _report_build(
     case: KernelCase, kernel: MosaicKernel, gpu: Gpu, tools: Toolchain, linkage: Linkage
 ) -> KernelReport:
     cubin, resources = assemble(case.title, kernel.ptx, ptxas_arch(gpu), tools.ptxas, linkage)
-    (function,) = parse_sass(disassemble(cubin, tools.nvdisasm))
+    function = entry_function(kernel.ptx, parse_sass(disassemble(cubin, tools.nvdisasm)))
     return report_kernel(
         case.name,
         gpu.name,

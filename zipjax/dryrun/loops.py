@@ -7,6 +7,7 @@ to the end of the kernel belongs to the loop that it returns to.
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Literal
 
 from zipjax.dryrun.pipes import Pipe
 from zipjax.dryrun.sass import Function, Instruction
@@ -125,7 +126,10 @@ class MainLoop:
     is_whole_kernel: bool
 
 
-def main_loop(function: Function, *, depth: int = 0) -> MainLoop:
+Kind = Literal["tensor_core", "longest"]
+
+
+def main_loop(function: Function, *, kind: Kind = "tensor_core", depth: int = 0) -> MainLoop:
     """The outermost loop that holds tensor-core instructions, or the longest loop where none does.
 
     Where several are outermost, the one with most tensor-core instructions, then with most of all.
@@ -137,12 +141,14 @@ def main_loop(function: Function, *, depth: int = 0) -> MainLoop:
 
     Args:
         function: the kernel.
+        kind: "longest" for the longest loop of all, where other warps decode than those that issue
+            tensor-core instructions, as on Blackwell.
         depth: 0 for the outermost such loop; 1 for the one inside it, as in a kernel whose outer
             loop goes over tiles; and so on to the innermost.
     """
     flow = ControlFlow(function)
     loops = flow.loops()
-    chosen = _choose(flow, loops, depth)
+    chosen = _choose(flow, loops, kind, depth)
     if chosen is None:
         away = _off_path(flow, loops, set(flow.order), frozenset())
         kept = set(flow.order) - away
@@ -159,10 +165,11 @@ def main_loop(function: Function, *, depth: int = 0) -> MainLoop:
     )
 
 
-def _choose(flow: ControlFlow, loops: list[Loop], depth: int) -> Loop | None:
+def _choose(flow: ControlFlow, loops: list[Loop], kind: Kind, depth: int) -> Loop | None:
     def weight(loop: Loop) -> tuple[int, int]:
         code = flow.instructions(loop.blocks)
-        return sum(each.pipe is Pipe.TENSOR for each in code), len(code)
+        tensor = sum(each.pipe is Pipe.TENSOR for each in code)
+        return tensor if kind == "tensor_core" else 0, len(code)
 
     candidates = [loop for loop in loops if weight(loop)[0]] or loops
     chosen = max(candidates, key=weight, default=None)

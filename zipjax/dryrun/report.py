@@ -7,7 +7,7 @@ from typing import Any
 
 from pallas_kernels import ArgumentError
 from zipjax.dryrun.errors import CompileError
-from zipjax.dryrun.loops import MainLoop, main_loop
+from zipjax.dryrun.loops import Kind, MainLoop, main_loop
 from zipjax.dryrun.pipes import BANK_BYTES, Pipe, smem_bytes_per_lane
 from zipjax.dryrun.program import MosaicKernel
 from zipjax.dryrun.ptxas import Resources, parse_log
@@ -18,13 +18,8 @@ from zipjax.dryrun.sass import Function, Instruction
 class LoopWork:
     """What one trip of a kernel's main loop does, as its author knows it.
 
-    The machine code does not say how much TMA and the tensor cores move, so the author does. For a
-    matrix product y[M, N] = x[M, K] @ w[K, N] of 16-bit floats whose decoded weights are the
-    register operand of wgmma, with `rows` of the N columns in a block:
-
-    - TMA writes the compressed bits once, `bits / 8` bytes a weight, and a tile of x for all
-      `rows`: `2 * M / rows`;
-    - `wgmma.m64nMk16` reads 16 x M values of x for 64 x 16 weights: `M / 32` bytes a weight.
+    The machine code does not say how much TMA and the tensor cores move, so the author does;
+    `of_matmul` has the formulas for a matrix product.
 
     Attributes:
         weights_per_thread: weights that a thread of a computing warp decodes in one trip.
@@ -32,6 +27,8 @@ class LoopWork:
         tensor_smem_bytes_per_weight: what the tensor cores read from shared memory.
         hbm_bytes_per_weight: what the kernel reads of the weights' compressed form in device
             memory.
+        loop: "tensor_core" for the outermost loop with tensor-core instructions, "longest" for the
+            longest of all: on Blackwell one warp issues them, and others decode.
         loop_depth: 0 where the outermost loop with tensor-core instructions is the one over
             weights; 1 for the loop inside it, and so on (`zipjax.dryrun.loops.main_loop`).
     """
@@ -40,12 +37,50 @@ class LoopWork:
     tma_smem_bytes_per_weight: float = 0.0
     tensor_smem_bytes_per_weight: float = 0.0
     hbm_bytes_per_weight: float = 0.0
+    loop: Kind = "tensor_core"
     loop_depth: int = 0
+
+    @classmethod
+    def of_matmul(
+        cls,
+        *,
+        num_rows: int,
+        columns_per_block: int,
+        bits_per_weight: float,
+        weights_per_thread: float,
+        **others: Any,
+    ) -> "LoopWork":
+        """Of y[M, N] = x[M, K] @ w[K, N], 16-bit floats, weights the register operand of wgmma.
+
+        - TMA writes every compressed bit once, and for each step of K a tile of x, M values of two
+          bytes for `columns_per_block` weights: `bits / 8 + 2 * M / columns_per_block`.
+        - `wgmma.m64nMk16` reads 16 x M values of x for 64 x 16 weights: `M / 32`.
+        - Device memory gives every compressed bit once: `bits / 8`.
+
+        Args:
+            num_rows: M, as the kernel has it: padded.
+            columns_per_block: of N; all warpgroups of a block share a tile of x.
+            bits_per_weight: of the compressed form, lists of patches included.
+            weights_per_thread: see the class.
+            **others: fields of the class.
+        """
+        compressed = bits_per_weight / 8
+        return cls(
+            weights_per_thread=weights_per_thread,
+            tma_smem_bytes_per_weight=compressed + 2 * num_rows / columns_per_block,
+            tensor_smem_bytes_per_weight=num_rows / 32,
+            hbm_bytes_per_weight=compressed,
+            **others,
+        )
 
     def __post_init__(self):
         """A trip does something, and nothing moves a negative number of bytes."""
-        others = [value for value in dataclasses.astuple(self)[1:] if value < 0]
-        if self.weights_per_thread <= 0 or others:
+        moved = (
+            self.tma_smem_bytes_per_weight,
+            self.tensor_smem_bytes_per_weight,
+            self.hbm_bytes_per_weight,
+        )
+        if self.weights_per_thread <= 0 or min(moved) < 0:
             raise ArgumentError(
                 "a trip of the main loop has more than 0 weights, and no byte count is negative",
                 got=repr(self),
@@ -130,7 +165,7 @@ def report_kernel(
     Raises:
         CompileError: the machine code has no instruction that can be counted.
     """
-    loop = main_loop(function, depth=work.loop_depth)
+    loop = main_loop(function, kind=work.loop, depth=work.loop_depth)
     if not loop.instructions:
         raise CompileError.of(name, "error", "a kernel has instructions", got="none")
     pipes = collections.Counter(each.pipe for each in loop.instructions)

@@ -16,6 +16,7 @@ _INSTRUCTION = re.compile(
     r"\s*/\*[0-9a-f]+\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z]\w*(?:\.\w+)*)\s*(.*?)\s*;"
 )
 _TARGET = re.compile(r"`\((\.L\w+)\)")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _BRANCHES = ("BRA", "JMP")
 _INDIRECT = ("BRX", "JMX")
 _ENDS = ("EXIT", "RET", "KILL")
@@ -89,6 +90,20 @@ def parse_sass(text: str) -> list[Function]:
     if not functions:
         raise FormatError("a disassembly holds at least one function", got=text[:200].strip())
     return functions
+
+
+def entry_function(ptx: str, functions: list[Function]) -> Function:
+    """The kernel itself: on Blackwell ptxas puts functions beside it that check its tensor memory.
+
+    Raises:
+        FormatError: the PTX has not one entry, or the machine code lacks it.
+    """
+    entries = _ENTRY.findall(ptx)
+    found = [function for function in functions if function.name in entries]
+    if len(entries) != 1 or len(found) != 1:
+        names = ", ".join(function.name for function in functions)
+        raise FormatError("a kernel has one entry", got=f"{', '.join(entries)} in {names}")
+    return found[0]
 
 
 def disassemble(cubin: bytes, nvdisasm: Path) -> str:

@@ -122,6 +122,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
     try:
         value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique)
+    except FormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path} must be JSON", got=shown(str(error))) from None
     if not isinstance(value, dict):

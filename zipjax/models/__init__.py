@@ -13,6 +13,9 @@ from zipjax.models.causal_lm import CausalLM as CausalLM
 from zipjax.models.causal_lm import abstract_model as abstract_model
 from zipjax.models.config import DecoderConfig as DecoderConfig
 from zipjax.models.decoder import MoEDecoder as MoEDecoder
+from zipjax.models.estimate import FormEstimate as FormEstimate
+from zipjax.models.estimate import ModelEstimate as ModelEstimate
+from zipjax.models.estimate import estimate_model as estimate_model
 from zipjax.models.generation_defaults import GenerationDefaults as GenerationDefaults
 from zipjax.models.generation_defaults import (
     load_generation_defaults as load_generation_defaults,

@@ -1,5 +1,6 @@
 """What a causal model remembers of the tokens it has seen, so that each is computed once."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ def empty_cache(
 
 def cache_nbytes(config: CausalConfig, num_tokens: int) -> int:
     """Bytes that a cache takes for so many tokens over all sequences."""
-    elems = sum(int(jnp.prod(jnp.array(shape))) for shape in _entry_shapes(config).values())
+    elems = sum(math.prod(shape) for shape in _entry_shapes(config).values())
     return elems * num_tokens * config.num_layers * jnp.dtype(config.dtype).itemsize
 
 

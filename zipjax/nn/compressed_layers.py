@@ -6,10 +6,12 @@ matrix is not worth compressing. It is a subclass of its plain layer, so `isinst
 
 from typing import Any
 
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from zipjax.nn.decoded import call_decoded
+from zipjax.nn.row_lookup import can_look_up, look_up
 
 
 class CompressedLinear(nnx.Linear):
@@ -52,7 +54,10 @@ class CompressedEmbed(nnx.Embed):
     """`nnx.Embed` whose `embedding` is a `CompressedParam`."""
 
     def __call__(self, inputs: Int[Array, "*B"], out_sharding: Any = None) -> Array:
-        """Look rows up: the bits of `nnx.Embed`."""
+        """Look rows up, decoding no more than these: the bits of `nnx.Embed`."""
+        is_index = jnp.issubdtype(inputs.dtype, jnp.integer)
+        if is_index and out_sharding is None and can_look_up(self.embedding, inputs):
+            return look_up(self, inputs)
         return call_decoded(nnx.Embed.__call__, self, inputs, out_sharding=out_sharding)
 
     def attend(self, query: Float[Array, "*B F"], out_sharding: Any = None) -> Array:

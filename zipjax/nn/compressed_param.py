@@ -1,7 +1,8 @@
 """`CompressedParam`: the variable that holds a compressed matrix in the place of a parameter."""
 
+import dataclasses
 import math
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from flax import nnx
 
@@ -9,12 +10,15 @@ from pallas_kernels import ArgumentError, CompressedTensor
 from zipjax.nn.pieces import decode_pieces, whole_shape
 
 
-class PlainVariable(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class PlainVariable:
     """What a parameter was beside its array; hashable, for it is part of the graph definition.
+
+    Two are equal whatever the order of their metadata, which transformations sort.
 
     Attributes:
         kind: type of the variable, `nnx.Param` or one of its subclasses.
-        metadata: its metadata in order, for to Flax 0.12.8 another order is another graph.
+        metadata: its metadata in their order, which makes another graph to Flax 0.12.8.
     """
 
     kind: type[nnx.Variable]
@@ -28,6 +32,14 @@ class PlainVariable(NamedTuple):
     def restore(self, array: Any) -> nnx.Variable:
         """The variable as it was, around an array; no hook and no sharding is applied again."""
         return self.kind.from_metadata(array, dict(self.metadata))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PlainVariable):
+            return NotImplemented
+        return self.kind is other.kind and dict(self.metadata) == dict(other.metadata)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, frozenset(self.metadata)))
 
 
 class CompressedParam(nnx.Variable):

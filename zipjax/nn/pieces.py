@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pallas_kernels import CompressedTensor, decode, encode, stream_specs
+from pallas_kernels import CompressedTensor, decode, encode, stream_specs, trim
 
 RAW = "raw"
 _LISTS = ("patches", "rare_tiles", "rare_entries")
@@ -103,6 +103,8 @@ def decode_pieces(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> A
         The array [*stack, *matrix].
     """
     num_lead = num_lead_axes(tensor)
+    if not num_lead and all(isinstance(stream, np.ndarray) for stream in tensor.streams.values()):
+        return decode(trim(tensor))  # on the host lists are read to their end
     decode_all: Any = decode
     for _ in range(num_lead):
         decode_all = jax.vmap(decode_all)

@@ -51,7 +51,7 @@ def decode_matmul(
     in `jax.vjp`, its gradient is JAX's empty float0. To train weights, decompress them first and
     train these; or leave them and train low-rank adapters (LoRA) beside them.
 
-    `jax.vmap` over `x` is supported, over the weight not.
+    `jax.vmap` is supported, over `x` and over weights whose streams are stacked.
 
     Args:
         x: bfloat16, float16, float32 or float64 [..., K].

@@ -6,22 +6,21 @@ import jax
 import jax.numpy as jnp
 
 from pallas_kernels.errors import UnsupportedError
-from pallas_kernels.hardware import current_gpu
 from pallas_kernels.mma import (
-    BLOCK_COLUMNS,
-    FusedConfig,
     check_fused,
-    choose_config,
     multiply_blocks,
     product_of,
+    require_fused_gpu,
 )
 from pallas_kernels.ops.decode_matmul.call import Call
 from pallas_kernels.ops.decode_matmul.reference import epilogue
 from pallas_kernels.tensor import CompressedTensor
-
-# Each block of 64 rows decodes the weights again, 1.4 bytes of device memory a weight. Decoding
-# once and multiplying moves 1.4 + 2 + 2, so from the fourth block on that is less.
-MAX_ROWS = 3 * BLOCK_COLUMNS[-1]
+from pallas_kernels.tuning import (
+    DecodeMatmulConfig,
+    MatmulShape,
+    decode_first_rows,
+    decode_matmul_config,
+)
 
 
 def decode_matmul(
@@ -30,7 +29,7 @@ def decode_matmul(
     weight: CompressedTensor,
     bias: jax.Array | None,
     *,
-    config: FusedConfig | None = None,
+    config: DecodeMatmulConfig | None = None,
     interpret: Any = False,
 ) -> jax.Array:
     """See `api.decode_matmul`; arguments are checked there.
@@ -48,26 +47,26 @@ def decode_matmul(
     """
     check_fused(weight, x.dtype, contracts_rows=call.contracts_rows)
     rows = x.reshape(-1, x.shape[-1])
-    if not 1 <= rows.shape[0] <= MAX_ROWS:
-        raise UnsupportedError(
-            f"the fused kernel is for 1 to {MAX_ROWS} rows of x",
-            got=rows.shape[0],
-            fix="decode once and multiply, as the backend xla does",
-        )
     num_out, depth = weight.shape if call.contracts_rows else weight.shape[::-1]
-    gpu = current_gpu()
-    product = product_of(gpu, BLOCK_COLUMNS[0])
-    assert gpu is not None
-    config = config or choose_config(gpu, weight.dtype, (num_out, depth), rows.shape[0])
-    product = product_of(gpu, config.columns)
-    blocks = -(-rows.shape[0] // config.columns)
-    padded = jnp.pad(rows, ((0, blocks * config.columns - rows.shape[0]), (0, 0)))
+    gpu = require_fused_gpu()
+    if not rows.shape[0]:
+        raise UnsupportedError("the fused kernel is for at least one row of x", got=x.shape)
+    shape = MatmulShape(rows=rows.shape[0], depth=depth, num_out=num_out, dtype=weight.dtype)
+    if rows.shape[0] >= decode_first_rows(gpu, shape):
+        raise UnsupportedError(
+            f"from {decode_first_rows(gpu, shape)} rows of x on it is faster to decode once",
+            got=rows.shape[0],
+        )
+    config = config or decode_matmul_config(gpu, shape)
+    blocks = -(-rows.shape[0] // shape.x_rows)
+    padded = jnp.pad(rows, ((0, blocks * shape.x_rows - rows.shape[0]), (0, 0)))
     y = multiply_blocks(
         weight,
-        padded.reshape(blocks, config.columns, depth),
+        padded.reshape(blocks, shape.x_rows, depth),
         jnp.zeros(blocks, jnp.int32),
-        product,
-        config,
+        product_of(gpu, shape.x_rows),
+        split_k=config.split_k,
+        num_stages=config.num_stages,
         interpret=interpret,
     )
     y = y.reshape(-1, num_out)[: rows.shape[0]].reshape(*x.shape[:-1], num_out)

@@ -11,6 +11,7 @@ from pallas_kernels.tiles import can_decode_rows, decode_row_block, decode_whole
 BATCH_ROWS = 256
 
 
+@jax.jit
 def decode_rows(weight: CompressedTensor, rows: jax.Array) -> jax.Array:
     """See `api.decode_rows`; `rows` are in range."""
     row_elems = weight.shape[1]

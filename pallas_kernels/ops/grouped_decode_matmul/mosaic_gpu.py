@@ -11,20 +11,20 @@ import jax
 import jax.numpy as jnp
 
 from pallas_kernels.errors import UnsupportedError
-from pallas_kernels.hardware import current_gpu
 from pallas_kernels.mma import (
-    BLOCK_COLUMNS,
-    FusedConfig,
     check_fused,
-    choose_config,
     multiply_blocks,
     product_of,
+    require_fused_gpu,
 )
 from pallas_kernels.ops.grouped_decode_matmul.call import Call
 from pallas_kernels.tensor import CompressedTensor
-
-# More rows an expert than this, and decoding it once for all of them moves less.
-MAX_ROWS_PER_EXPERT = 3 * BLOCK_COLUMNS[-1]
+from pallas_kernels.tuning import (
+    DecodeMatmulConfig,
+    MatmulShape,
+    decode_first_rows,
+    decode_matmul_config,
+)
 
 
 def grouped_matmul(
@@ -33,7 +33,7 @@ def grouped_matmul(
     weights: CompressedTensor | jax.Array,
     group_sizes: jax.Array,
     *,
-    config: FusedConfig | None = None,
+    config: DecodeMatmulConfig | None = None,
     interpret: Any = False,
 ) -> jax.Array:
     """See `api.grouped_decode_matmul`; arguments are checked there.
@@ -46,24 +46,30 @@ def grouped_matmul(
     check_fused(weights, x.dtype, contracts_rows=call.contracts_rows)
     num_rows, depth = x.shape
     num_experts = weights.shape[0]
-    if not 1 <= num_rows <= MAX_ROWS_PER_EXPERT * num_experts:
-        raise UnsupportedError(
-            f"the fused kernel is for 1 to {MAX_ROWS_PER_EXPERT} rows an expert",
-            got=f"{num_rows} rows for {num_experts}",
-        )
     num_out = weights.shape[1] if call.contracts_rows else weights.shape[2]
-    gpu = current_gpu()
-    product_of(gpu, BLOCK_COLUMNS[0])  # refuses
-    assert gpu is not None
+    gpu = require_fused_gpu()
+    if not num_rows:
+        raise UnsupportedError("the fused kernel is for at least one row of x", got=x.shape)
     mean_rows = -(-num_rows // num_experts)
-    config = config or choose_config(
-        gpu, weights.dtype, (num_out, depth), mean_rows, num_blocks=num_experts
-    )
-    block, row, expert = _blocks(group_sizes, num_rows, config.columns)
-    blocked = jnp.zeros((expert.size, config.columns, depth), x.dtype)
+    shape = MatmulShape(rows=mean_rows, depth=depth, num_out=num_out, dtype=weights.dtype)
+    if mean_rows >= decode_first_rows(gpu, shape):
+        raise UnsupportedError(
+            f"from {decode_first_rows(gpu, shape)} rows an expert on it is faster to decode once",
+            got=mean_rows,
+        )
+    config = config or decode_matmul_config(gpu, shape)
+    block, row, expert = _blocks(group_sizes, num_rows, shape.x_rows)
+    blocked = jnp.zeros((expert.size, shape.x_rows, depth), x.dtype)
     blocked = blocked.at[block, row].set(x, mode="drop")
-    product = product_of(gpu, config.columns)
-    y = multiply_blocks(weights, blocked, expert, product, config, interpret=interpret)
+    y = multiply_blocks(
+        weights,
+        blocked,
+        expert,
+        product_of(gpu, shape.x_rows),
+        split_k=config.split_k,
+        num_stages=config.num_stages,
+        interpret=interpret,
+    )
     return y.at[block, row].get(mode="fill", fill_value=0).astype(call.out_dtype)
 
 

@@ -1,6 +1,6 @@
 """FinDEP for a workload: which devices hold the experts, and how deep the pipeline is."""
 
-from parallel.planner.build import Variant
+from parallel.planner.build import Variant, flat_exchange
 from parallel.planner.candidate import Candidate, Disaggregated
 from parallel.planner.problem import Problem
 from parallel.planner.roofline import experts
@@ -55,7 +55,8 @@ def times_of(problem: Problem, num_experts: int, depth: Depth) -> Times:
     load, machine = problem.workload, problem.machine
     num_attention = load.num_devices - num_experts
     num_tokens = load.num_tokens * load.num_devices
-    attention = problem.step(Variant()).forward.dense[0]
+    dense = problem.step(Variant()).forward.dense
+    micro_batch = num_tokens / num_attention / depth.num_micro
     cost = experts(
         machine.kernels,
         width=load.width,
@@ -69,10 +70,10 @@ def times_of(problem: Problem, num_experts: int, depth: Depth) -> Times:
     work = Work("experts", "experts", cost, copies / num_experts)
     # The side with fewer devices sends or receives more bytes each, and waits for them.
     nbytes = copies / min(num_attention, num_experts) * load.width * load.element_nbytes
-    link = machine.inter.flat_cost(load.num_inter, load.num_intra)
+    _, link = flat_exchange(load, machine)
     return Times(
-        attention=attention.cost(num_tokens / num_attention / depth.num_micro),
-        shared=0.0,
+        attention=dense[0].cost(micro_batch),
+        shared=sum(work.cost(micro_batch) for work in dense[1:]),
         experts=work.seconds(num_pieces),
         transfer=link(nbytes / num_pieces),
     )

@@ -1,10 +1,10 @@
 """The schedule that contains the others: every variant, every degree, the best order, all proved.
 
 For every way in which tokens can travel, on both links at once and with layers one after the other:
-the best degree and order of each direction's chains (`best_order`), the gradients where they fit
-(`fill`). In the backward pass the order that leaves the slow link idle longest may beat the fastest
-one, so both are carried through to the end. Then the fastest variants are tried with two halves
-across layers, too.
+the best degree and order of each direction's chains (`best_order`, to a thousandth), the
+gradients where they fit (`fill`). In the backward pass the order that leaves the slow link idle
+longest may beat the fastest one, so both are carried through to the end. Then the fastest variants
+are tried with two halves across layers, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,31 +16,50 @@ from parallel.planner.candidate import Candidate, PassPlan
 from parallel.planner.exact_shop import best_order
 from parallel.planner.layerwise import assemble, dispatched_first, gradients_hidden
 from parallel.planner.problem import Problem
-from parallel.planner.shop import lower_bound
+from parallel.planner.shop import Order, Stage, lower_bound
 from parallel.planner.step import Pass, Step, Work, stages_of
 from parallel.planner.strategies import mast
 
-# Of each chain: partial schedules that the search for its order may keep.
-NUM_LABELS_MAX = 500
+# Partial schedules that the searches for orders may keep, one of them and all together.
+NUM_LABELS_MAX, NUM_LABELS_TOTAL = 500, 4_000
+# Gains below a thousandth are not searched for: no cost is known that well.
+GAP = 1e-3
 # Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
-NUM_VARIANTS_ACROSS = 1
+NUM_VARIANTS_ACROSS = 2
+
+
+class Effort:
+    """What the searches may still spend; the most promising chains come first."""
+
+    def __init__(self, num_labels: int = NUM_LABELS_TOTAL):
+        """Start with `num_labels`."""
+        self.num_labels = num_labels
+
+    def search(self, stages: Sequence[Stage], degree: int) -> Order:
+        """The best order that the effort left allows for."""
+        most = min(NUM_LABELS_MAX, self.num_labels)
+        found = best_order(stages, degree, num_labels_max=most, gap=GAP)
+        self.num_labels -= found.num_labels
+        return found.order
 
 
 def propose(problem: Problem) -> Candidate:
     """The fastest schedule of all."""
     bounds = {variant: bound_s(problem, variant) for variant in problem.variants}
     found: list[Candidate] = []
+    effort = Effort()
     for variant in sorted(bounds, key=lambda variant: (bounds[variant], variant)):
         limit = min((candidate.seconds for candidate in found), default=float("inf"))
-        if bounds[variant] < limit:
-            found.append(layer_by_layer(problem, variant, limit))
+        if bounds[variant] < limit * (1 - GAP):
+            found.append(layer_by_layer(problem, variant, limit, effort))
     found.sort(key=lambda candidate: candidate.seconds)
     if problem.workload.num_tokens > 1:
         found += [
             mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
             for candidate in found[:NUM_VARIANTS_ACROSS]
         ]
-    return min(found, key=lambda candidate: candidate.seconds)
+    best = min(found, key=lambda candidate: candidate.seconds)
+    return replace(best, reason=_reason(best))
 
 
 def bound_s(problem: Problem, variant: Variant) -> float:
@@ -53,19 +72,19 @@ def bound_s(problem: Problem, variant: Variant) -> float:
     )
 
 
-def layer_by_layer(problem: Problem, variant: Variant, limit: float = float("inf")) -> Candidate:
+def layer_by_layer(problem: Problem, variant: Variant, limit: float, effort: Effort) -> Candidate:
     """The fastest schedule of a variant whose layers do not overlap.
 
     Args:
         problem: what is scheduled.
         variant: how tokens travel.
         limit: seconds of a step; slower schedules need not be looked at to their end.
+        effort: for orders.
     """
     step = problem.step(variant)
-    forward = fastest(step.forward, step, problem.degrees)
+    forward = fastest(step.forward, step, problem.degrees, effort)
     if step.backward is None:
-        candidate = assemble("exact", step, forward, None, variant=variant)
-        return replace(candidate, reason=_reason(candidate))
+        return assemble("exact", step, forward, None, variant=variant)
     limit = limit / step.num_layers - forward.seconds
     candidates = (
         assemble(
@@ -76,19 +95,20 @@ def layer_by_layer(problem: Problem, variant: Variant, limit: float = float("inf
             variant=variant,
             filling=gradients_hidden(step, backward),
         )
-        for backward in promising(step.backward, step, problem.degrees, limit)
+        for backward in promising(step.backward, step, problem.degrees, limit, effort)
     )
-    candidate = min(candidates, key=lambda candidate: candidate.seconds)
-    return replace(candidate, reason=_reason(candidate))
+    return min(candidates, key=lambda candidate: candidate.seconds)
 
 
-def fastest(part: Pass, step: Step, degrees: Sequence[int]) -> PassPlan:
+def fastest(part: Pass, step: Step, degrees: Sequence[int], effort: Effort) -> PassPlan:
     """A direction on its own: the best degree and order of each chain."""
-    dense = _fastest_block(part.dense, step, degrees)
-    return PassPlan((dense, _fastest_block(part.moe, step, degrees)))
+    dense = _fastest_block(part.dense, step, degrees, effort)
+    return PassPlan((dense, _fastest_block(part.moe, step, degrees, effort)))
 
 
-def promising(part: Pass, step: Step, degrees: Sequence[int], limit: float) -> Iterator[PassPlan]:
+def promising(
+    part: Pass, step: Step, degrees: Sequence[int], limit: float, effort: Effort
+) -> Iterator[PassPlan]:
     """Backward passes one of which is the best, whatever the gradients do; at least one.
 
     A mixture with an exchange beside it takes max(seconds, exchange + rest) seconds. Dispatches
@@ -99,17 +119,18 @@ def promising(part: Pass, step: Step, degrees: Sequence[int], limit: float) -> I
         step: that it belongs to.
         degrees: to try.
         limit: seconds of a layer; slower passes need not be looked at.
+        effort: for orders.
     """
-    dense = _fastest_block(part.dense, step, degrees)
+    dense = _fastest_block(part.dense, step, degrees, effort)
     # Exposed gradients cost a layer at most this much, so a slower degree cannot win by them.
     hidden_s = step.all_reduce(step.gradient_nbytes) if step.gradient_nbytes else 0.0
     fastest_s = float("inf")
     for degree in sorted(degrees, key=lambda degree: (_bound(part.moe, degree), degree)):
         bound = _bound(part.moe, degree)
-        too_slow = bound > fastest_s + hidden_s or bound + dense.seconds > limit
+        too_slow = bound > (fastest_s + hidden_s) * (1 - GAP) or bound + dense.seconds > limit
         if too_slow and fastest_s < float("inf"):
             return
-        for block in _both_orders(part.moe, degree, step):
+        for block in _both_orders(part.moe, degree, step, effort):
             fastest_s = min(fastest_s, block.seconds)
             yield PassPlan((block, dense))
 
@@ -118,27 +139,28 @@ def _bound(works: Sequence[Work], degree: int) -> float:
     return lower_bound(stages_of(works, degree), degree)
 
 
-def _fastest_block(works: Sequence[Work], step: Step, degrees: Sequence[int]) -> Block:
+def _fastest_block(
+    works: Sequence[Work], step: Step, degrees: Sequence[int], effort: Effort
+) -> Block:
     best: Block | None = None
     # One stage gains nothing from being cut.
     degrees = degrees if len(stages_of(works, 1)) > 1 else [1]
     for degree in sorted(degrees, key=lambda degree: (_bound(works, degree), degree)):
         # Contention makes everything slower, so the bound stands there as well.
-        if best and _bound(works, degree) >= best.seconds:
+        if best and _bound(works, degree) >= best.seconds * (1 - GAP):
             break
-        for block in _both_orders(works, degree, step):
+        for block in _both_orders(works, degree, step, effort):
             if best is None or block.seconds < best.seconds:
                 best = block
     assert best is not None, "there is a degree to try"
     return best
 
 
-def _both_orders(works: Sequence[Work], degree: int, step: Step) -> Iterator[Block]:
-    stages = stages_of(works, degree)
+def _both_orders(works: Sequence[Work], degree: int, step: Step, effort: Effort) -> Iterator[Block]:
     yield dispatched_first(works, degree, step)
     if degree > 1:
-        order = best_order(stages, degree, num_labels_max=NUM_LABELS_MAX).order
-        yield block_of(stages, degree, order, step.contention)
+        stages = stages_of(works, degree)
+        yield block_of(stages, degree, effort.search(stages, degree), step.contention)
 
 
 def _reason(candidate: Candidate) -> str:
@@ -146,6 +168,7 @@ def _reason(candidate: Candidate) -> str:
     words = [f"{variant.levels} levels"] if variant.levels else []
     words += [variant.split] if variant.split else []
     words += ["compressed"] if variant.compressed else []
+    words += [candidate.reason] if candidate.across else []
     if candidate.forward is not None:
         words.append(f"r={candidate.forward.mixture.num_chunks}")
     if candidate.backward is not None:

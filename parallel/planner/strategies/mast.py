@@ -63,15 +63,14 @@ def layer_chain(part: Pass, step: Step) -> list[Stage]:
 def best_across(layer: Sequence[Stage], num_layers: int) -> Order:
     """The order of two halves through all layers."""
     at_once = max(1, min(num_layers, NUM_STAGES_MAX // len(layer)))
+    runs: dict[int, Order] = {}
     order: list[int] = []
     for first in range(0, num_layers, at_once):
         num = min(at_once, num_layers - first)
-        order += [s + first * len(layer) for s in _run_of_layers(tuple(layer), num)]
+        if num not in runs:
+            runs[num] = best_of_two(list(layer) * num).order
+        order += [s + first * len(layer) for s in runs[num]]
     return tuple(order)
-
-
-def _run_of_layers(layer: tuple[Stage, ...], num_layers: int) -> Order:
-    return best_of_two(layer * num_layers).order
 
 
 class Gaps(NamedTuple):

@@ -59,7 +59,10 @@ def best_degree(
 
 
 def paper_degree(link: Line, num_sent: float, expert: Line, num_work: float) -> int:
-    """What the paper's rounding gives: its case f2, or the rounded real optimum of f3, or 1.
+    """What the paper's solver gives: the real optimum of each of its cases, rounded.
+
+    Its case f2 has a formula; f3 is lowest where its slope is nought or its branch ends; f4 where
+    its branch begins. Of the rounded degrees and 1 the fastest is taken.
 
     Args:
         link: cost of one direction's exchange.
@@ -68,13 +71,14 @@ def paper_degree(link: Line, num_sent: float, expert: Line, num_work: float) -> 
         num_work: their amount.
     """
     sent_s, work_s = link.s_per_unit * num_sent, expert.s_per_unit * num_work
-    candidates = [1]
+    real = _crossings(link.alpha_s, sent_s, expert.alpha_s, work_s)
+    degrees = {1, 2}
     if link.alpha_s != expert.alpha_s:
-        crossing = (work_s - sent_s) / (link.alpha_s - expert.alpha_s)
-        candidates.append(max(2, ceil(crossing)) if crossing < 1e9 else 2)
+        real.add(ceil(min((work_s - sent_s) / (link.alpha_s - expert.alpha_s), 1e9)))
     if expert.alpha_s > 0:
-        candidates.append(max(2, round(sqrt(2 * sent_s / expert.alpha_s))))
-    return min(candidates, key=lambda r: pipeline_s(link, num_sent, expert, num_work, r))
+        real.add(sqrt(2 * sent_s / expert.alpha_s))
+    degrees |= {max(2, round(x)) for x in real if x < 1e9}
+    return min(degrees, key=lambda r: (pipeline_s(link, num_sent, expert, num_work, r), r))
 
 
 def propose(problem: Problem) -> Candidate:
