@@ -200,6 +200,24 @@ def test_blocks_hold_no_matrix(transpose):
     assert held["block"] < w.nbytes / 2
 
 
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_a_program_of_many_layers_holds_one_matrix_at_a_time(in_a_loop):
+    """Or two or three, with what they are made from; not all of them, decoded beforehand."""
+    w = stored("bfloat16", 1024, 1024, False)
+    weights, x = [coded(w)] * 6, jnp.ones((2, 1024), jnp.bfloat16)
+
+    def layers(x, weights):
+        for weight in weights:
+            x = jnp.tanh(decode_matmul(x, weight))
+        return x
+
+    def loop(x, weights):
+        return jax.lax.fori_loop(0, 9, lambda _, x: layers(x, weights), x)
+
+    compiled = jax.jit(loop if in_a_loop else layers).lower(x, weights).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 3.5 * w.nbytes
+
+
 def test_refusals():
     x, w = jnp.ones((2, 8), jnp.bfloat16), coded(np.ones((8, 4), dtype_from_name("bfloat16")))
     with pytest.raises(ArgumentError, match=r"CompressedTensor; got .*; compress it"):

@@ -39,10 +39,12 @@ def decode_matmul(
     gives the bits of `jnp.matmul(x, decode(weight))` on the same device, traced or not. With them,
     they are applied to the float32 sums, and y is rounded once.
 
-    What is held besides the streams and y: with `hold="matrix"` the decoded matrix, while this
-    product is computed; with `hold="block"` 2^18 decoded elements of it (or one row, if that is
-    longer) at a time, and a float32 copy of y unless `transpose`. The sums are then taken in
-    another order: as exact, but not with the same bits. A kernel ("mosaic_gpu") holds neither.
+    What is held besides the streams and y, while this product is computed: with `hold="matrix"`
+    the decoded matrix, and on CPU what it is made from, as much again or twice. Decoding waits for
+    `x`, so a program of many layers, or a loop, holds one matrix at a time. With `hold="block"`
+    2^18 decoded elements of it (or one row, if that is longer) at a time, and a float32 copy of y
+    unless `transpose`. The sums are then taken in another order: as exact, but not with the same
+    bits. A kernel ("mosaic_gpu") holds neither.
 
     Differentiable in reverse mode in `x` and `bias`; the gradient holds what the product holds, and
     has the bits of the plain product's where that has no bias or activation. Forward mode is

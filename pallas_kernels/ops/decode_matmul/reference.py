@@ -19,7 +19,13 @@ from jax import lax
 
 from pallas_kernels.ops.decode_matmul.call import ACTIVATIONS, Call
 from pallas_kernels.tensor import CompressedTensor
-from pallas_kernels.tiles import can_decode_rows, decode_row_block, decode_whole, matmul_dtype
+from pallas_kernels.tiles import (
+    can_decode_rows,
+    decode_row_block,
+    decode_whole,
+    decoded_after,
+    matmul_dtype,
+)
 
 # A block's decoded rows: a quarter of the level-2 cache of a small CPU core, a fifth of a percent
 # of a large matrix; smaller blocks make the loop itself felt.
@@ -56,6 +62,7 @@ def _cuts(call: Call, weight: CompressedTensor) -> bool:
 def _at_once(x: jax.Array, weight: CompressedTensor, call: Call, dtype: np.dtype) -> jax.Array:
     # The barrier keeps XLA from fusing the decoder into the product, whose bits would change. And
     # the matrix is transposed as `x @ w.T` does it: on CPU, other words for it have other bits.
+    x, weight = decoded_after(x, weight)
     w = lax.optimization_barrier(decode_whole(weight)).astype(x.dtype)
     return _dot(x, w.T if call.transpose else w, call.adjoint, dtype)
 

@@ -1,0 +1,6 @@
+"""What differs between the versions of JAX that this floor runs on."""
+
+import jax
+
+# XLA of jax 0.10 on CPU drops optimization barriers before it puts a program in order.
+BARRIERS_ORDER_PROGRAMS = jax.__version_info__ >= (0, 12)
