@@ -1,7 +1,7 @@
 """`Lanes` on arrays [128]: NumPy in tests, `jnp` inside Pallas' interpret mode."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from jax import lax
 
-from pallas_kernels.lanes.interface import GROUP_LANES, WARP_LANES, Word
+from pallas_kernels.lanes.interface import GROUP_LANES, WARP_LANES, Memory, Word
 
 _U32 = np.uint32
 
@@ -37,6 +37,24 @@ class ArrayMemory:
             at = offset[active]
             assert not (at % nbytes).any(), "a misaligned access"
             assert (at.astype(np.int64) + nbytes <= self.data.size).all(), "an access out of bounds"
+
+
+class MovedMemory(NamedTuple):
+    """The memory from byte `index * stride` on."""
+
+    memory: "ArrayMemory | MovedMemory"
+    index: Word
+    stride: int
+
+
+def _resolved(memory: ArrayMemory | MovedMemory, offset: Word) -> tuple[ArrayMemory, Any]:
+    """The memory itself, and offsets from its start: in 64 bits with NumPy."""
+    if isinstance(offset, np.ndarray) and offset.dtype == _U32:
+        offset = offset.view(np.int32).astype(np.int64)
+    if isinstance(memory, ArrayMemory):
+        return memory, offset
+    wide = np.int64 if isinstance(offset, np.ndarray) else _U32
+    return _resolved(memory.memory, offset + memory.index.astype(wide) * wide(memory.stride))
 
 
 class ArrayLanes:
@@ -71,9 +89,17 @@ class ArrayLanes:
         """See `Lanes`."""
         return a & b
 
+    def divide(self, a: Word, by: int) -> Word:
+        """See `Lanes`."""
+        return a // _U32(by)
+
     def shl(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
         return a << _U32(count)
+
+    def shl_by(self, a: Word, count: Word) -> Word:
+        """See `Lanes`."""
+        return a << count
 
     def shr(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
@@ -89,7 +115,11 @@ class ArrayLanes:
 
     def masked(self, a: Word, mask: int, c: Word, table: int) -> Word:
         """See `Lanes`."""
-        b, out = self.const(mask), self.const(0)
+        return self.logic(a, self.const(mask), c, table)
+
+    def logic(self, a: Word, b: Word, c: Word, table: int) -> Word:
+        """See `Lanes`."""
+        out = self.const(0)
         for row in range(8):
             if table >> row & 1:
                 terms = [x if row >> 2 - i & 1 else ~x for i, x in enumerate((a, b, c))]
@@ -98,12 +128,27 @@ class ArrayLanes:
 
     def pick_bytes(self, a: Word, selector: int) -> Word:
         """See `Lanes`."""
+        return self.merge_bytes(a, self.const(0), selector)
+
+    def merge_bytes(self, a: Word, b: Word, selector: int) -> Word:
+        """See `Lanes`."""
         out = self.const(0)
         for byte in range(4):
             source = selector >> 4 * byte & 15
-            if source < 4:
-                out = out | (a >> _U32(8 * source) & _U32(255)) << _U32(8 * byte)
+            picked = (a, b)[source % 8 // 4] >> _U32(8 * (source % 4)) & _U32(255)
+            picked = picked if source < 8 else (picked >> _U32(7)) * _U32(255)
+            out = out | picked << _U32(8 * byte)
         return out
+
+    def popcount(self, a: Word) -> Word:
+        """See `Lanes`."""
+        if self.xp is np:
+            return np.bitwise_count(a).astype(_U32)
+        return lax.population_count(a)
+
+    def lowest_bit(self, a: Word) -> Word:
+        """See `Lanes`."""
+        return self.popcount(~a & (a - _U32(1)))
 
     def multiply_add(self, a: Word, factor: int, c: Word) -> Word:
         """See `Lanes`."""
@@ -114,34 +159,41 @@ class ArrayLanes:
         first = self.lane_in_group() & _U32(GROUP_LANES - WARP_LANES)
         return a[first + (lane & _U32(WARP_LANES - 1))]
 
-    def load(self, memory: ArrayMemory, offset: Word, bits: int) -> Word:
+    def load(self, memory: Memory, offset: Word, bits: int) -> Word:
         """See `Lanes`."""
-        nbytes = bits // 8
-        memory.check(offset, nbytes, self._active)
-        return self._words(memory, offset, nbytes)[0]
+        return self._words(memory, offset, bits // 8)[0]
 
-    def load_element(self, memory: ArrayMemory, index: Word) -> Word:
+    def load_element(self, memory: Memory, index: Word) -> Word:
         """See `Lanes`."""
         return self.load(memory, self.shl(index, 2), 32)
 
-    def load_vector(self, memory: ArrayMemory, offset: Word, count: int) -> Sequence[Word]:
+    def load_vector(self, memory: Memory, offset: Word, count: int) -> Sequence[Word]:
         """See `Lanes`."""
-        memory.check(offset, 4 * count, self._active)
         return self._words(memory, offset, 4 * count)
 
-    def store(self, memory: ArrayMemory, offset: Word, value: Word, bits: int) -> None:
+    def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """See `Lanes`."""
-        memory.check(offset, bits // 8, self._active)
-        for byte in range(bits // 8):
-            part = (value >> _U32(8 * byte) & _U32(255)).astype(np.uint8)
-            at = offset + _U32(byte)
-            if isinstance(memory.data, np.ndarray):
-                memory.data[at[self._active]] = part[self._active]
-            else:
-                at = jnp.where(self._active, at.astype(jnp.int32), memory.data.size)
-                memory.data = memory.data.at[at].set(part, mode="drop")
+        self._store(memory, offset, [value], bits // 8)
+
+    def store_vector(self, memory: Memory, offset: Word, values: Sequence[Word]) -> None:
+        """See `Lanes`."""
+        self._store(memory, offset, values, 4 * len(values))
+
+    def moved(self, memory: Memory, index: Word, stride: int) -> Memory:
+        """See `Lanes`."""
+        return MovedMemory(memory, index, stride)
+
+    def when_less(self, a: Word, b: Word, body: Callable[[], None]) -> None:
+        """See `Lanes`."""
+        outer = self._active
+        self._active = outer & self._less(a, b)
+        body()
+        self._active = outer
 
     def sync_warp(self) -> None:
+        """See `Lanes`; arrays are always in step."""
+
+    def sync_group(self) -> None:
         """See `Lanes`; arrays are always in step."""
 
     def loop(
@@ -149,35 +201,39 @@ class ArrayLanes:
         start: Word,
         stop: Word,
         step: int,
-        body: Callable[[Word], None],
+        body: Callable[..., Sequence[Word] | None],
         writes: Sequence[ArrayMemory],
-    ) -> None:
+        carry: Sequence[Word] = (),
+    ) -> Sequence[Word]:
         """See `Lanes`."""
-        outer = self._active
+        outer, state = self._active, list(carry)
 
-        def run(j: Word) -> Word:
+        def run(j: Word, state: Sequence[Word]) -> list[Word]:
             self._active = outer & self._less(j, stop)
-            body(j)
+            following = body(j, *state) or ()
+            kept = [self.xp.where(self._active, *p) for p in zip(following, state, strict=True)]
             self._active = outer
-            return j + _U32(step)
+            return kept
 
         if self.xp is np:
             while (outer & self._less(start, stop)).any():
-                start = run(start)
-            return
+                state, start = run(start, state), start + _U32(step)
+            return state
 
-        def traced(state: tuple[Word, list[Any]]) -> tuple[Word, list[Any]]:
-            j, contents = state
+        def traced(loop: tuple[Word, list[Word], list[Any]]) -> tuple[Word, list[Word], list[Any]]:
+            j, state, contents = loop
             for memory, data in zip(writes, contents, strict=True):
                 memory.data = data
-            return run(j), [memory.data for memory in writes]
+            state = run(j, state)
+            return j + _U32(step), state, [memory.data for memory in writes]
 
-        before = (start, [memory.data for memory in writes])
-        _, contents = lax.while_loop(
-            lambda state: (outer & self._less(state[0], stop)).any(), traced, before
+        before = (start, state, [memory.data for memory in writes])
+        _, state, contents = lax.while_loop(
+            lambda loop: (outer & self._less(loop[0], stop)).any(), traced, before
         )
         for memory, data in zip(writes, contents, strict=True):
             memory.data = data
+        return state
 
     def multiply_tiles(
         self, acc: Sequence[Word], a: Sequence[Word], b: Sequence[Word], kind: str
@@ -216,14 +272,29 @@ class ArrayLanes:
             return np.ascontiguousarray(floats).view(_U32)
         return lax.bitcast_convert_type(floats, jnp.uint32)
 
-    def _words(self, memory: ArrayMemory, offset: Word, nbytes: int) -> list[Word]:
+    def _words(self, memory: Memory, offset: Word, nbytes: int) -> list[Word]:
         """What lanes read in one access, as words; lanes that are not active read anything."""
+        memory, offset = _resolved(memory, offset)
+        memory.check(offset, nbytes, self._active)
         rows = memory.data[: memory.data.size // nbytes * nbytes].reshape(-1, nbytes)
-        at = self.xp.where(self._active, offset // _U32(nbytes), _U32(0)).astype(np.int32)
+        at = self.xp.where(self._active, offset // nbytes, 0).astype(np.int32)
         parts = rows[at].reshape(GROUP_LANES, -1, min(nbytes, 4)).astype(_U32)
         shifts = self.xp.arange(parts.shape[-1], dtype=_U32)[None, None, :] * _U32(8)
         words = (parts << shifts).sum(-1, dtype=_U32)
         return [words[:, index] for index in range(words.shape[1])]
+
+    def _store(self, memory: Memory, offset: Word, words: Sequence[Word], nbytes: int) -> None:
+        """The low bytes of all words, one after the other, in active lanes."""
+        memory, offset = _resolved(memory, offset)
+        memory.check(offset, nbytes, self._active)
+        for byte in range(nbytes):
+            part = (words[byte // 4] >> _U32(byte % 4 * 8) & _U32(255)).astype(np.uint8)
+            at = offset + offset.dtype.type(byte)
+            if isinstance(memory.data, np.ndarray):
+                memory.data[at[self._active]] = part[self._active]
+            else:
+                at = jnp.where(self._active, at.astype(jnp.int32), memory.data.size)
+                memory.data = memory.data.at[at].set(part, mode="drop")
 
     def _less(self, a: Word, b: Word) -> Any:
         if isinstance(a, jax.Array) or isinstance(b, jax.Array):

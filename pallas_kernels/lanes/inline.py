@@ -103,6 +103,12 @@ def in_registers(array: jax.Array, kind: Operand, *, interpret: bool = False) ->
     return array if interpret else plgpu.layout_cast(array, _layout(kind))
 
 
+def in_lanes(scalar: Any, *, interpret: bool = False) -> tuple[Words, jax.Array]:
+    """A scalar of the kernel as an argument of a device function."""
+    word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
+    return Words(), in_registers(word, Words(), interpret=interpret)
+
+
 def _layout(kind: Operand) -> Any:
     if isinstance(kind, Words):
         return plgpu.Layout.WG_STRIDED((GROUP_LANES,), vec_size=1)

@@ -31,8 +31,14 @@ class Lanes(Protocol):
     def and_(self, a: Word, b: Word) -> Word:
         """a & b."""
 
+    def divide(self, a: Word, by: int) -> Word:
+        """a // by, unsigned, for a constant from 1 to 2^31 - 1."""
+
     def shl(self, a: Word, count: int) -> Word:
         """a << count."""
+
+    def shl_by(self, a: Word, count: Word) -> Word:
+        """a << count, for counts of 0 to 31 that differ by lane."""
 
     def shr(self, a: Word, count: int) -> Word:
         """a >> count, zeros from the left."""
@@ -46,8 +52,23 @@ class Lanes(Protocol):
     def masked(self, a: Word, mask: int, c: Word, table: int) -> Word:
         """Any bitwise function of `a`, a constant and `c` in one instruction; see `logic_table`."""
 
+    def logic(self, a: Word, b: Word, c: Word, table: int) -> Word:
+        """Any bitwise function of three words in one instruction; see `logic_table`."""
+
     def pick_bytes(self, a: Word, selector: int) -> Word:
         """Bytes of `a` by the nibbles of `selector`, lowest first; nibble 4 gives a zero byte."""
+
+    def merge_bytes(self, a: Word, b: Word, selector: int) -> Word:
+        """Bytes of `a` (nibbles 0 to 3 of `selector`) and `b` (4 to 7), lowest first.
+
+        A nibble 8 + n gives the top bit of byte n, eight times.
+        """
+
+    def popcount(self, a: Word) -> Word:
+        """How many bits are set."""
+
+    def lowest_bit(self, a: Word) -> Word:
+        """The number of the lowest bit that is set; 32 where none is."""
 
     def multiply_add(self, a: Word, factor: int, c: Word) -> Word:
         """a * factor + c, on the multiplier."""
@@ -67,19 +88,39 @@ class Lanes(Protocol):
     def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """The low 8, 16 or 32 bits of `value`."""
 
+    def store_vector(self, memory: Memory, offset: Word, values: Sequence[Word]) -> None:
+        """2 or 4 words at once, the offset a multiple of their size."""
+
+    def moved(self, memory: Memory, index: Word, stride: int) -> Memory:
+        """The memory from byte `index * stride` on, which may be beyond 32 bits.
+
+        Offsets of loads and stores are signed 32 bits; a large memory is addressed in two steps.
+        """
+
+    def when_less(self, a: Word, b: Word, body: Callable[[], None]) -> None:
+        """`body()` in the lanes where a < b (signed)."""
+
     def sync_warp(self) -> None:
         """Earlier stores of the lanes of a warp are seen by its later loads."""
+
+    def sync_group(self) -> None:
+        """Earlier stores of all lanes are seen by their later loads; never inside a branch."""
 
     def loop(
         self,
         start: Word,
         stop: Word,
         step: int,
-        body: Callable[[Word], None],
+        body: Callable[..., Sequence[Word] | None],
         writes: Sequence[Memory],
-    ) -> None:
-        """`body(j)` for j = start, start + step, ... below stop (signed); the same in all lanes of
-        a warp. `writes` are the memories that the body stores to."""
+        carry: Sequence[Word] = (),
+    ) -> Sequence[Word]:
+        """`carry = body(j, *carry)` for j = start, start + step, ... below stop (signed).
+
+        Where lanes of a warp take different numbers of turns, the body may not synchronise or
+        shuffle. `writes` are the memories that it stores to. Returns the last carry; a body without
+        one returns None.
+        """
 
     def multiply_tiles(
         self, acc: Sequence[Word], a: Sequence[Word], b: Sequence[Word], kind: str

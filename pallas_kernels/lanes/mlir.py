@@ -50,9 +50,17 @@ class MlirLanes:
         """See `Lanes`."""
         return arith.andi(a, b)
 
+    def divide(self, a: Word, by: int) -> Word:
+        """See `Lanes`."""
+        return arith.divui(a, self.const(by))
+
     def shl(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
         return arith.shli(a, self.const(count))
+
+    def shl_by(self, a: Word, count: Word) -> Word:
+        """See `Lanes`."""
+        return arith.shli(a, count)
 
     def shr(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
@@ -73,6 +81,22 @@ class MlirLanes:
     def pick_bytes(self, a: Word, selector: int) -> Word:
         """See `Lanes`."""
         return self._asm(f"prmt.b32 $0, $1, 0, 0x{selector:04x};", [a], "=r,r")
+
+    def logic(self, a: Word, b: Word, c: Word, table: int) -> Word:
+        """See `Lanes`."""
+        return self._asm(f"lop3.b32 $0, $1, $2, $3, 0x{table:02x};", [a, b, c], "=r,r,r,r")
+
+    def merge_bytes(self, a: Word, b: Word, selector: int) -> Word:
+        """See `Lanes`."""
+        return self._asm(f"prmt.b32 $0, $1, $2, 0x{selector:04x};", [a, b], "=r,r,r")
+
+    def popcount(self, a: Word) -> Word:
+        """See `Lanes`."""
+        return self._asm("popc.b32 $0, $1;", [a], "=r,r")
+
+    def lowest_bit(self, a: Word) -> Word:
+        """See `Lanes`."""
+        return self._asm("{.reg .b32 r; brev.b32 r, $1; clz.b32 $0, r;}", [a], "=r,r")
 
     def multiply_add(self, a: Word, factor: int, c: Word) -> Word:
         """See `Lanes`."""
@@ -110,30 +134,56 @@ class MlirLanes:
             value = arith.trunci(ir.IntegerType.get_signless(bits), value)
         llvm.store(value, self._address(memory, offset), alignment=bits // 8)
 
+    def store_vector(self, memory: Memory, offset: Word, values: Sequence[Word]) -> None:
+        """See `Lanes`."""
+        wide = ir.VectorType.get((len(values),), self._i32)
+        value = vector.from_elements(wide, list(values))
+        llvm.store(value, self._address(memory, offset), alignment=4 * len(values))
+
+    def moved(self, memory: Memory, index: Word, stride: int) -> Memory:
+        """See `Lanes`."""
+        i64 = ir.IntegerType.get_signless(64)
+        by = arith.constant(i64, ir.IntegerAttr.get(i64, stride))
+        return self._address(memory, arith.muli(arith.extui(i64, index), by))
+
+    def when_less(self, a: Word, b: Word, body: Callable[[], None]) -> None:
+        """See `Lanes`."""
+        branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.slt, a, b))
+        with ir.InsertionPoint(branch.then_block):
+            body()
+            scf.yield_([])
+
     def sync_warp(self) -> None:
         """See `Lanes`."""
         utils.warp_barrier()
+
+    def sync_group(self) -> None:
+        """See `Lanes`."""
+        utils.warpgroup_barrier()
 
     def loop(
         self,
         start: Word,
         stop: Word,
         step: int,
-        body: Callable[[Word], None],
+        body: Callable[..., Sequence[Word] | None],
         writes: Sequence[Memory],
-    ) -> None:
-        """See `Lanes`; never unrolled: such loops are for what is rare."""
-        loop = scf.WhileOp([self._i32], [start])
-        before = loop.before.blocks.append(self._i32)
+        carry: Sequence[Word] = (),
+    ) -> Sequence[Word]:
+        """See `Lanes`; never unrolled: such loops are long, or for what is rare."""
+        types = [self._i32] * (1 + len(carry))
+        loop = scf.WhileOp(types, [start, *carry])
+        before = loop.before.blocks.append(*types)
         with ir.InsertionPoint(before):
-            (j,) = before.arguments
-            scf.condition(arith.cmpi(arith.CmpIPredicate.slt, j, stop), [j])
-        after = loop.after.blocks.append(self._i32)
+            more = arith.cmpi(arith.CmpIPredicate.slt, before.arguments[0], stop)
+            scf.condition(more, list(before.arguments))
+        after = loop.after.blocks.append(*types)
         with ir.InsertionPoint(after):
-            (j,) = after.arguments
+            j, *state = after.arguments
             self._asm_only('.pragma "nounroll";')
-            body(j)
-            scf.yield_([arith.addi(j, self.const(step))])
+            following = body(j, *state) or ()
+            scf.yield_([arith.addi(j, self.const(step)), *following])
+        return list(loop.results)[1:]
 
     def multiply_tiles(
         self, acc: Sequence[Word], a: Sequence[Word], b: Sequence[Word], kind: str

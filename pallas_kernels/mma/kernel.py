@@ -22,8 +22,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_ROWS, MMA_GROUP_TILES, FloatSpec, words_per_group
-from pallas_kernels.lanes import GROUP_LANES
-from pallas_kernels.lanes.inline import Words, device_function, in_registers
+from pallas_kernels.lanes.inline import Words, device_function
+from pallas_kernels.lanes.inline import in_lanes as scalar_in_lanes
 from pallas_kernels.mma.decode_tile import (
     COMPUTE_WARPGROUPS,
     PLANE_NBYTES,
@@ -76,7 +76,7 @@ def decode_matmul_transposed(
     groups, local = rows // MMA_GROUP_ROWS, steps // num_splits
     per_group = words_per_group(spec)
     call = functools.partial(device_function, interpret=bool(interpret))
-    in_lanes = functools.partial(_in_lanes, interpret=bool(interpret))
+    in_lanes = functools.partial(scalar_in_lanes, interpret=bool(interpret))
 
     def kernel(words, offsets, patches, rare, exponents, x_gmem, matrix_gmem, out, plane_smem):
         column, group = lax.axis_index("columns"), lax.axis_index("rows")
@@ -181,12 +181,6 @@ def decode_matmul_transposed(
         x,
         block_matrix,
     )
-
-
-def _in_lanes(scalar, *, interpret):
-    """A scalar of the kernel as an argument of a device function."""
-    word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
-    return Words(), in_registers(word, Words(), interpret=interpret)
 
 
 def _prepare(lanes, exponents, plane):

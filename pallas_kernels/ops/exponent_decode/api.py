@@ -1,14 +1,18 @@
 """Decode a tensor that came over the wire: the exact bits that were encoded."""
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
-from pallas_kernels.ops.exponent_decode import reference
+from pallas_kernels.ops.exponent_decode import mosaic_gpu, reference
 from pallas_kernels.payload import ExponentPayload
 from pallas_kernels.shapes import Array, Shaped
 
-_BACKENDS = MappingProxyType({"xla": reference.exponent_decode})
+_BACKENDS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"mosaic_gpu": mosaic_gpu.exponent_decode, "xla": reference.exponent_decode}
+)
 
 
 def exponent_decode(
@@ -18,7 +22,8 @@ def exponent_decode(
 
     Args:
         payload: made by `exponent_encode`; `jax.vmap` this function over a batch of them.
-        implementation: "xla", names in the order to try, or None for the best there is.
+        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or None
+            for the best there is.
 
     Returns:
         x: `payload.dtype` and `payload.shape`, bit for bit what was encoded. Undefined where

@@ -40,7 +40,7 @@ def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
     Returns:
         uint16 or uint32 [padded_elems].
     """
-    base, exponent, position = _split_side(streams["side"], layout)
+    base, exponent, position = split_side(streams["side"], layout)
     place = base.astype(layout.word_dtype)[..., None] << layout.mantissa_bits
     escapes = _slot_masks(streams["slots"])[:, None]
     remainder = streams["remainder"].reshape(layout.tile_shape)
@@ -52,10 +52,10 @@ def decode_words(streams: dict[str, Array], layout: SlotLayout) -> Array:
         part = place[:, rows]
         parts.append(exchange_zero(_with_low(top, streams, rows, layout) + part, part, layout))
     words = jnp.concatenate(parts, axis=1).reshape(-1)
-    return _complete_far(words, base, exponent, position, layout)
+    return complete_far(words, base, exponent, position, layout)
 
 
-def _complete_far(
+def complete_far(
     words: Array, base: Array, exponent: Array, position: Array, layout: SlotLayout
 ) -> Array:
     """Complete the listed words, which so far have the exponent that their code alone says.
@@ -75,7 +75,7 @@ def _complete_far(
     return words.at[position].add(difference, mode="drop")
 
 
-def _split_side(side: Array, layout: SlotLayout) -> tuple[Array, Array, Array]:
+def split_side(side: Array, layout: SlotLayout) -> tuple[Array, Array, Array]:
     """Bases uint8 [T, 16, 16], relative exponents uint8 [K], positions int32 [K]."""
     runs, capacity = layout.num_runs, layout.far_capacity
     base = side[:runs].reshape(layout.num_tiles, 16, 16)

@@ -1,6 +1,8 @@
 """Encode a tensor for the wire: static sizes, every bit, inside or outside `jit`."""
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +11,13 @@ import numpy as np
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format.slot_layout import check_dtype
-from pallas_kernels.ops.exponent_encode import reference
+from pallas_kernels.ops.exponent_encode import mosaic_gpu, reference
 from pallas_kernels.payload import ExponentConfig, ExponentPayload
 from pallas_kernels.shapes import Array, Shaped
 
-_BACKENDS = MappingProxyType({"xla": reference.exponent_encode})
+_BACKENDS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"mosaic_gpu": mosaic_gpu.exponent_encode, "xla": reference.exponent_encode}
+)
 _DEFAULT = ExponentConfig()
 
 
@@ -30,7 +34,8 @@ def exponent_encode(
     Args:
         x: bfloat16, float16 or float32, any shape, 0-d and empty included. Never modified.
         config: how much room the payload keeps for exponents outside its windows.
-        implementation: "xla", names in the order to try, or None for the best there is.
+        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or None
+            for the best there is.
 
     Returns:
         payload: where its `overflow` is true it does not hold `x`; send `x` itself.
