@@ -15,7 +15,8 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format.slot_layout import UNIT_ELEMS, SlotLayout
 from pallas_kernels.lanes.inline import device_function, in_lanes
-from pallas_kernels.ops.exponent_encode.kernel_units import Escapes, encode_block
+from pallas_kernels.ops.exponent_encode.kernel_escapes import Escapes
+from pallas_kernels.ops.exponent_encode.kernel_units import encode_block
 from pallas_kernels.slots import BLOCK_GROUPS, MASKS_NBYTES, num_blocks
 
 
