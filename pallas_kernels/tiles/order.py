@@ -18,7 +18,14 @@ from pallas_kernels.versions import BARRIERS_ORDER_PROGRAMS
 
 
 def decoded_after(x: jax.Array, weight: CompressedTensor) -> tuple[jax.Array, CompressedTensor]:
-    """The two as they are; but what is computed of the weight waits for `x`."""
+    """The two as they are; but in a traced program, decoding the weight waits for `x`.
+
+    `decode_matmul` does so by itself. Who calls `decode` inside a program calls this first.
+
+    Args:
+        x: any array that the weight is about to meet.
+        weight: any compressed tensor; its streams may have leading axes.
+    """
     x, weight = lax.optimization_barrier((x, jax.tree.map(jnp.asarray, weight)))
     if BARRIERS_ORDER_PROGRAMS or weight.codec == RAW or not x.size:
         return x, weight
