@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from pallas_kernels import ArgumentError
+from parallel.planner.bound import bound_s
 from parallel.planner.candidate import Candidate
 from parallel.planner.machine import Machine
 from parallel.planner.plan import Considered, Plan
@@ -66,5 +67,9 @@ def plan(workload: Workload, machine: Machine, *, num_chunks_max: int = NUM_CHUN
     candidates.sort(key=lambda candidate: candidate.seconds)
     considered = tuple(Considered(c.strategy, c.seconds, c.reason) for c in candidates)
     return Plan(
-        workload=workload, machine=machine.name, chosen=candidates[0], considered=considered
+        workload=workload,
+        machine=machine.name,
+        chosen=candidates[0],
+        considered=considered,
+        bound_s=bound_s(problem),
     )

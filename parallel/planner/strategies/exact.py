@@ -3,8 +3,8 @@
 For every way in which tokens can travel, on both links at once and with layers one after the other:
 the best degree and order of each direction's chains (`best_order`, to a thousandth), the
 gradients where they fit (`fill`). In the backward pass the order that leaves the slow link idle
-longest may beat the fastest one, so both are carried through to the end. Then the fastest variants
-are tried with two halves across layers, too.
+longest may beat the fastest one, so both are carried through to the end. Then two halves across
+layers are tried with the variants that look best for them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from parallel.planner.strategies import mast
 NUM_LABELS_MAX, NUM_LABELS_TOTAL = 500, 4_000
 # Gains below a thousandth are not searched for: no cost is known that well.
 GAP = 1e-3
-# Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
+# Overlap across layers costs the most to plan: so many variants, by what a simple order takes.
 NUM_VARIANTS_ACROSS = 2
 
 
@@ -52,11 +52,13 @@ def propose(problem: Problem) -> Candidate:
         limit = min((candidate.seconds for candidate in found), default=float("inf"))
         if bounds[variant] < limit * (1 - GAP):
             found.append(layer_by_layer(problem, variant, limit, effort))
-    found.sort(key=lambda candidate: candidate.seconds)
     if problem.workload.num_tokens > 1:
+        promising_variants = sorted(
+            bounds, key=lambda variant: mast.greedy_s(problem.step(variant))
+        )
         found += [
-            mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
-            for candidate in found[:NUM_VARIANTS_ACROSS]
+            mast.of_step("exact", problem.step(variant), variant)
+            for variant in promising_variants[:NUM_VARIANTS_ACROSS]
         ]
     best = min(found, key=lambda candidate: candidate.seconds)
     return replace(best, reason=_reason(best))

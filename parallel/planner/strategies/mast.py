@@ -14,7 +14,7 @@ from parallel.planner.block import order_seconds
 from parallel.planner.build import Variant
 from parallel.planner.candidate import Candidate
 from parallel.planner.problem import Problem
-from parallel.planner.shop import Order, Stage, operations
+from parallel.planner.shop import Order, Stage, greedy, operations
 from parallel.planner.step import Pass, Step, Work, stages_of
 from parallel.planner.two_chains import best_of_two
 from parallel.planner.windows import Filling, Window, fill
@@ -50,6 +50,16 @@ def of_step(strategy: str, step: Step, variant: Variant) -> Candidate:
         gradients=filling.amounts if filling else (),
         reason="two halves across layers",
     )
+
+
+def greedy_s(step: Step) -> float:
+    """Seconds of two halves as a work-conserving scheduler would run them, gradients left out."""
+    seconds = 0.0
+    for part in step.passes.values():
+        stages = layer_chain(part, step) * step.num_layers
+        order = greedy(stages, 2, late_first=True)
+        seconds += order_seconds(stages, order, step.contention)
+    return seconds
 
 
 def layer_chain(part: Pass, step: Step) -> list[Stage]:
