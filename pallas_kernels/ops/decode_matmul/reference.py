@@ -62,8 +62,7 @@ def _cuts(call: Call, weight: CompressedTensor) -> bool:
 def _at_once(x: jax.Array, weight: CompressedTensor, call: Call, dtype: np.dtype) -> jax.Array:
     # The barrier keeps XLA from fusing the decoder into the product, whose bits would change. And
     # the matrix is transposed as `x @ w.T` does it: on CPU, other words for it have other bits.
-    x, weight = decoded_after(x, weight)
-    w = lax.optimization_barrier(decode_whole(weight)).astype(x.dtype)
+    w = lax.optimization_barrier(decode_whole(decoded_after(weight, x))).astype(x.dtype)
     return _dot(x, w.T if call.transpose else w, call.adjoint, dtype)
 
 
