@@ -10,9 +10,9 @@ from parallel.planner.machine import Machine
 from parallel.planner.plan import Considered, Plan
 from parallel.planner.problem import NUM_CHUNKS_MAX, Problem
 from parallel.planner.strategies import (
+    combined,
     compass,
     disaggregated,
-    exact,
     fsmoe,
     hiermoe,
     mast,
@@ -38,7 +38,7 @@ STRATEGIES: Mapping[str, Callable[[Problem], Candidate | None]] = MappingProxyTy
         "fsmoe": fsmoe.propose,
         "mast": mast.propose,
         "findep": disaggregated.propose,
-        "exact": exact.propose,
+        "combined": combined.propose,
     }
 )
 

@@ -39,7 +39,7 @@ def run(folder, *more, mesh="8x8", machine="h200") -> int:
 def test_a_table_and_a_line(folder, capsys):
     assert run(folder) == 0
     out, err = capsys.readouterr()
-    for strategy in ("sequential", "pipemoe", "fsmoe", "schemoe", "mast", "exact"):
+    for strategy in ("sequential", "pipemoe", "fsmoe", "schemoe", "mast", "combined"):
         assert strategy in out
     assert "3 layers, train, mesh 8x8 of machine h200" in out
     assert err.startswith("Planned 3 layers on 64 devices: ") and err.count("\n") == 1

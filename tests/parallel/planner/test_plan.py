@@ -21,7 +21,7 @@ from parallel.planner import (
     plan_to_json,
     timeline_of,
 )
-from parallel.planner.strategies.exact import GAP
+from parallel.planner.strategies.combined import GAP
 
 WORKLOAD = Workload(
     num_layers=4,
@@ -71,7 +71,7 @@ def test_every_candidate_takes_what_the_simulator_says(name, layout, mode):
             names.add(strategy)
             simulated = timeline_of(problem, candidate).makespan_s
             assert candidate.seconds == pytest.approx(simulated, rel=1e-12), strategy
-        assert {"sequential", "tutel", "pipemoe", "fsmoe", "schemoe", "exact"} <= names
+        assert {"sequential", "tutel", "pipemoe", "fsmoe", "schemoe", "combined"} <= names
 
 
 @pytest.mark.parametrize("mode", ["train", "forward"])
@@ -86,11 +86,11 @@ def test_never_slower_than_any_strategy(name, layout, mode):
     seconds = [candidate.seconds for candidate in candidates if candidate is not None]
     assert found.seconds == min(seconds)
     assert [line.seconds for line in found.considered] == sorted(seconds)
-    # Only devices of their own for the experts may beat the bound, or the exact schedule.
+    # Only devices of their own for the experts may beat the bound, or the combined schedule.
     shared = [c for c in candidates if c is not None and c.disaggregated is None]
     assert found.bound_s <= min(c.seconds for c in shared) * (1 + 1e-12)
-    (exact,) = [c.seconds for c in shared if c.strategy == "exact"]
-    assert exact <= min(c.seconds for c in shared) * (1 + GAP)
+    (combined,) = [c.seconds for c in shared if c.strategy == "combined"]
+    assert combined <= min(c.seconds for c in shared) * (1 + GAP)
 
 
 def test_gradients_are_all_exchanged():

@@ -1,10 +1,10 @@
-"""The schedule that contains the others: every variant, every degree, the best order, all proved.
+"""The schedule that contains the others: every variant, every degree, the best order.
 
 For every way in which tokens can travel, on both links at once and with layers one after the other:
 the best degree and order of each direction's chains (`best_order`, to a thousandth), the
 gradients where they fit (`fill`). In the backward pass the order that leaves the slow link idle
-longest may beat the fastest one, so both are carried through to the end. Then two halves across
-layers are tried with the variants that look best for them.
+longest may beat the fastest one, so both are carried through to the end. Then parts of a batch
+across layers are tried: two halves in their best order, more parts in a simple one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,12 @@ from parallel.planner.layerwise import assemble, dispatched_first, gradients_hid
 from parallel.planner.problem import Problem
 from parallel.planner.shop import Order, Stage, lower_bound
 from parallel.planner.step import Pass, Step, Work, stages_of
-from parallel.planner.strategies import mast
+from parallel.planner.strategies import many_parts, mast
 
 # Partial schedules that the searches for orders may keep, one of them and all together.
 NUM_LABELS_MAX, NUM_LABELS_TOTAL = 500, 4_000
 # Gains below a thousandth are not searched for: no cost is known that well.
 GAP = 1e-3
-# Overlap across layers costs the most to plan: so many variants, by what a simple order takes.
-NUM_VARIANTS_ACROSS = 2
 
 
 class Effort:
@@ -52,16 +50,22 @@ def propose(problem: Problem) -> Candidate:
         limit = min((candidate.seconds for candidate in found), default=float("inf"))
         if bounds[variant] < limit * (1 - GAP):
             found.append(layer_by_layer(problem, variant, limit, effort))
-    if problem.workload.num_tokens > 1:
-        promising_variants = sorted(
-            bounds, key=lambda variant: mast.greedy_s(problem.step(variant))
-        )
-        found += [
-            mast.of_step("exact", problem.step(variant), variant)
-            for variant in promising_variants[:NUM_VARIANTS_ACROSS]
-        ]
+    found += _across(problem)
     best = min(found, key=lambda candidate: candidate.seconds)
     return replace(best, reason=_reason(best))
+
+
+def _across(problem: Problem) -> list[Candidate]:
+    """Schedules whose layers overlap: the best number of parts, and two halves, exactly."""
+    choices = many_parts.choices(problem)
+    if not choices:
+        return []
+    halves = next(choice for choice in choices if choice.num_parts == 2)
+    step = problem.step(choices[0].variant)
+    return [
+        many_parts.carry_out(step, choices[0], "combined"),
+        mast.of_step("combined", problem.step(halves.variant), halves.variant),
+    ]
 
 
 def bound_s(problem: Problem, variant: Variant) -> float:
@@ -86,11 +90,11 @@ def layer_by_layer(problem: Problem, variant: Variant, limit: float, effort: Eff
     step = problem.step(variant)
     forward = fastest(step.forward, step, problem.degrees, effort)
     if step.backward is None:
-        return assemble("exact", step, forward, None, variant=variant)
+        return assemble("combined", step, forward, None, variant=variant)
     limit = limit / step.num_layers - forward.seconds
     candidates = (
         assemble(
-            "exact",
+            "combined",
             step,
             forward,
             backward,
