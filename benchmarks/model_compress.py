@@ -59,12 +59,15 @@ def write_folder(folder: Path, tensors: Tensors) -> Path:
 
 
 def made_up() -> Tensors:
-    """Matrices of a small Llama; rows differ in size, as trained ones do."""
-    width, hidden, vocab, num_layers = (256, 512, 2048, 2) if ARGS.quick else (1024, 4096, 32000, 8)
+    """TinyLlama-1.1B's matrices, three layers of them; rows differ in size, as trained ones do."""
+    width, hidden, vocab, num_layers = 2048, 5632, 32000, 3
+    if ARGS.quick:
+        width, hidden, vocab, num_layers = 256, 512, 2048, 2
     rng = np.random.default_rng(0)
     shapes = {"embed": (vocab, width), "head": (vocab, width)}
     for idx in range(num_layers):
-        shapes |= {f"{idx}.{name}": (width, width) for name in "qkvo"}
+        shapes |= {f"{idx}.{name}": (width, width) for name in "qo"}
+        shapes |= {f"{idx}.{name}": (width // 8, width) for name in "kv"}
         shapes |= {f"{idx}.gate": (hidden, width), f"{idx}.up": (hidden, width)}
         shapes |= {f"{idx}.down": (width, hidden)}
 
@@ -88,7 +91,6 @@ def contestants(folder: Path, tensors: Tensors, out: Path) -> dict[str, Callable
     plan = plan_folder(folder, suffix=".safetensors")
 
     def ours(verified: bool) -> int:
-        shutil.rmtree(out, ignore_errors=True)
         return compress_folder(plan, out, verified=verified).file_nbytes
 
     return {
@@ -135,12 +137,18 @@ def limit_bits(tensors: Tensors) -> float:
     return total / sum(x.size for x in tensors.values())
 
 
-def timed(calls: dict[str, Callable[[], int]], rounds: int) -> dict[str, dict[str, float]]:
-    """Median wall and core seconds of each call, and what it made; one warm-up round."""
+def timed(
+    calls: dict[str, Callable[[], int]], out: Path, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Median wall and core seconds of each call, and what it made; one warm-up round.
+
+    Nothing is at `out` when a call begins.
+    """
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     made = {}
     for turn in range(rounds + 1):
         for name, call in calls.items():
+            shutil.rmtree(out, ignore_errors=True)
             wall, core = time.perf_counter(), time.process_time()
             made[name] = call()
             if turn:
@@ -182,10 +190,9 @@ def measure(name: str, tensors: Tensors, place: Path) -> list[dict[str, Any]]:
     folder, out = write_folder(place / name.replace(" ", "-"), tensors), place / "out"
     raw_nbytes = sum(x.nbytes for x in tensors.values())
     num_elems = sum(x.size for x in tensors.values())
-    taken = timed(contestants(folder, tensors, out), 1 if ARGS.quick else 5)
-    for path in out.glob("*.zipj"):
-        verify(path, against=folder / "model.safetensors")
+    taken = timed(contestants(folder, tensors, out), out, 1 if ARGS.quick else 5)
     peak, limit = peak_nbytes(folder, out), limit_bits(tensors)
+    verify(out / "model.zipj", against=folder / "model.safetensors")
     largest = max(x.nbytes for x in tensors.values())
     return [
         {

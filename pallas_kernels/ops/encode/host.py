@@ -119,7 +119,8 @@ def _encode_piece(
     if missing:
         exponent = np.concatenate([exponent, np.full(missing, base, np.uint8)])
     code = exponent - np.uint8(base)
-    escape = np.flatnonzero(code >= WINDOW_SIZE)
+    # 32 bits number the elements of a piece, and are sorted twice as fast as 64.
+    escape = np.flatnonzero(code >= WINDOW_SIZE).astype(np.int32)
     code[escape] = 0
     streams["codes"][tiles] = _pack_rows(code)
     _pack_remainder(words, mantissa_bits, tiles, streams, spec)
@@ -132,7 +133,7 @@ def _encode_piece(
     patch.sort()
     position = patch & TILE_ELEMS - 1
     where = (patch >> 12 << 12) | (position & TILE_ROWS - 1) << 8 | position >> 4
-    return patch + (first_tile << 12), exponent[where]
+    return patch.astype(np.int64) + (first_tile << 12), exponent[where]
 
 
 def _exponent(words: np.ndarray, mantissa_bits: int, spec: FloatSpec) -> np.ndarray:
