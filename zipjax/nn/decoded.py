@@ -12,7 +12,8 @@ import jax
 from flax import nnx
 from jax import lax
 
-from zipjax.nn.compressed_param import CompressedParam, decode_param
+from zipjax.nn.compressed_param import CompressedParam
+from zipjax.nn.pieces import decode_pieces
 
 
 def call_decoded(method: Callable[..., Any], layer: nnx.Module, *args: Any, **kwargs: Any) -> Any:
@@ -27,26 +28,33 @@ def call_decoded(method: Callable[..., Any], layer: nnx.Module, *args: Any, **kw
     Returns:
         What the method returns.
     """
+    params = {name: p for name, p in vars(layer).items() if isinstance(p, CompressedParam)}
+    tensors = {name: param.get_value() for name, param in params.items()}
 
     # Recomputed in the backward pass: without it every decoded matrix of the model would live from
     # the forward pass to the backward pass, and nothing would be saved.
     @jax.checkpoint
-    def run(*args: Any) -> Any:
-        return method(_Decoded(layer), *args, **kwargs)
+    def run(tensors: Any, *args: Any) -> Any:
+        # Decoding waits for the inputs: XLA may decode the whole model first otherwise, or once for
+        # all steps of a loop.
+        tensors, args = lax.optimization_barrier((tensors, args))
+        arrays = {
+            name: decode_pieces(tensors[name], param.get_metadata("cut_dims"))
+            for name, param in params.items()
+        }
+        # And the product waits for the decoded matrix: fused with the decoder it may add in another
+        # order than the plain layer's.
+        return method(_Decoded(layer, lax.optimization_barrier(arrays)), *args, **kwargs)
 
-    return run(*args)
+    return run(tensors, *args)
 
 
 class _Decoded:
     """A layer whose compressed matrices read as arrays."""
 
-    def __init__(self, layer: nnx.Module):
+    def __init__(self, layer: nnx.Module, arrays: dict[str, Any]):
         self._layer = layer
+        self._arrays = arrays
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._layer, name)
-        if not isinstance(value, CompressedParam):
-            return value
-        # The barrier keeps the compiler from fusing the decode into the product, which may then add
-        # in another order than the plain layer's.
-        return lax.optimization_barrier(decode_param(value))
+        return self._arrays[name] if name in self._arrays else getattr(self._layer, name)
