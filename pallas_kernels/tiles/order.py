@@ -29,8 +29,8 @@ def decoded_after(weight: CompressedTensor, x: jax.Array) -> CompressedTensor:
     Returns:
         weight: to be decoded in the place of the one given.
     """
-    # What is multiplied is the x from before the barrier: where XLA computes bfloat16 in float32,
-    # it leaves out roundings on the way into a product, and would not across a barrier.
+    # What is multiplied is the x from before the barrier, as in a plain program: XLA may leave out
+    # roundings on the way into a product, but not across a barrier.
     _, weight = lax.optimization_barrier((x, jax.tree.map(jnp.asarray, weight)))
     if BARRIERS_ORDER_PROGRAMS or weight.codec == RAW or not x.size:
         return weight
