@@ -64,7 +64,7 @@ def _across(problem: Problem) -> list[Candidate]:
     step = problem.step(choices[0].variant)
     return [
         many_parts.carry_out(step, choices[0], "combined"),
-        mast.of_step("combined", problem.step(halves.variant), halves.variant),
+        replace(mast.two_halves(problem, halves.variant), strategy="combined"),
     ]
 
 

@@ -13,27 +13,35 @@ from parallel.planner.build import Variant
 from parallel.planner.candidate import Candidate
 from parallel.planner.problem import Problem
 from parallel.planner.shop import Order, Stage
-from parallel.planner.step import Step
 from parallel.planner.two_chains import best_of_two
 
 # Stages planned at once; the search takes time with the square.
-NUM_STAGES_MAX = 320
+NUM_STAGES_MAX = 160
 
 
 def propose(problem: Problem) -> Candidate | None:
     """Two halves; nothing to say where there is only one token."""
     if problem.workload.num_tokens < 2:
         return None
-    return of_step("mast", problem.step(Variant()), Variant())
+    return two_halves(problem, Variant())
 
 
-def of_step(strategy: str, step: Step, variant: Variant) -> Candidate:
-    """Two halves of any step."""
-    orders = [
-        best_across(layer_chain(part, step, 2), step.num_layers) for part in step.passes.values()
-    ]
-    reason = "two halves across layers"
-    return across_layers(strategy, step, variant, num_parts=2, orders=orders, reason=reason)
+def two_halves(problem: Problem, variant: Variant) -> Candidate:
+    """Two halves, tokens travelling as `variant` says; searched for once in a problem."""
+    if variant not in problem.halves:
+        step = problem.step(variant)
+        problem.halves[variant] = across_layers(
+            "mast",
+            step,
+            variant,
+            num_parts=2,
+            orders=[
+                best_across(layer_chain(part, step, 2), step.num_layers)
+                for part in step.passes.values()
+            ],
+            reason="two halves across layers",
+        )
+    return problem.halves[variant]
 
 
 def best_across(layer: Sequence[Stage], num_layers: int) -> Order:
