@@ -5,13 +5,15 @@ that answers with the decoded array where the layer has a compressed one. So the
 the plain layer behind a decode, and its bits are the plain layer's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from flax import nnx
 from jax import lax
+from jax.sharding import AxisType
 
+from pallas_kernels import CompressedTensor, decoded_after
 from zipjax.nn.compressed_param import CompressedParam
 from zipjax.nn.pieces import decode_pieces
 
@@ -29,24 +31,50 @@ def call_decoded(method: Callable[..., Any], layer: nnx.Module, *args: Any, **kw
         What the method returns.
     """
     params = {name: p for name, p in vars(layer).items() if isinstance(p, CompressedParam)}
-    tensors = {name: param.get_value() for name, param in params.items()}
+
+    def run(arrays: dict[str, Any], *args: Any) -> Any:
+        return method(_Decoded(layer, arrays), *args, **kwargs)
+
+    return run_decoded(run, params, *args)
+
+
+def run_decoded(run: Callable[..., Any], params: Mapping[str, CompressedParam], *args: Any) -> Any:
+    """Call a function of decoded matrices, so that they are there while it runs and no longer.
+
+    Args:
+        run: takes the arrays by name, and `args`.
+        params: compressed matrices by name.
+        *args: arrays; gradients go through them.
+    """
+    cut_dims = {name: param.get_metadata("cut_dims") for name, param in params.items()}
 
     # Recomputed in the backward pass: without it every decoded matrix of the model would live from
     # the forward pass to the backward pass, and nothing would be saved.
     @jax.checkpoint
-    def run(tensors: Any, *args: Any) -> Any:
-        # Decoding waits for the inputs: XLA may decode the whole model first otherwise, or once for
-        # all steps of a loop.
-        tensors, args = lax.optimization_barrier((tensors, args))
+    def decode_and_run(tensors: dict[str, CompressedTensor], *args: Any) -> Any:
         arrays = {
-            name: decode_pieces(tensors[name], param.get_metadata("cut_dims"))
-            for name, param in params.items()
+            name: decode_pieces(_after(tensor, args), cut_dims[name])
+            for name, tensor in tensors.items()
         }
-        # And the product waits for the decoded matrix: fused with the decoder it may add in another
+        # The product waits for the decoded matrix: fused with the decoder it may add in another
         # order than the plain layer's.
-        return method(_Decoded(layer, lax.optimization_barrier(arrays)), *args, **kwargs)
+        return run(lax.optimization_barrier(arrays), *args)
 
-    return run(tensors, *args)
+    return decode_and_run({name: param.get_value() for name, param in params.items()}, *args)
+
+
+def _after(tensor: CompressedTensor, args: Any) -> CompressedTensor:
+    """The tensor, its decoding made to wait for the inputs.
+
+    XLA may decode the whole model first otherwise, or once for all steps of a loop.
+    """
+    inputs = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
+    if not inputs:
+        return tensor
+    # With explicit axes no element can be taken out of a sharded array.
+    if AxisType.Explicit in jax.typeof(inputs[0]).sharding.mesh.axis_types:
+        return lax.optimization_barrier((tensor, inputs[0]))[0]
+    return decoded_after(tensor, inputs[0])
 
 
 class _Decoded:
