@@ -177,10 +177,12 @@ print(1024 * int(dict(line.split(":") for line in lines)["VmHWM"].split()[0]))
 def peak_nbytes(folder: Path, out: Path) -> int:
     """Peak of a process that runs the command, its default verification included.
 
-    It is the process's own mark: that which its parent sees begins with the parent's memory.
+    It is the process's own mark, for that which its parent sees begins with the parent's memory;
+    and with glibc's defaults, as people run it.
     """
     shutil.rmtree(out, ignore_errors=True)
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    env = {name: text for name, text in os.environ.items() if name not in harness.MALLOC}
+    env |= {"PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", _PEAK_SCRIPT, str(folder), str(out)]
     return int(subprocess.run(command, env=env, check=True, capture_output=True).stdout)
 

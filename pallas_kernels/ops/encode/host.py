@@ -182,8 +182,11 @@ def _pack_remainder(
     missing = -words.size % TILE_ELEMS
     if spec.width_bits > 8:
         # Sign and the seven highest bits of the mantissa make a byte.
-        byte = words >> _U16(mantissa_bits - 7) & _U16(0x7F)
-        streams["remainder"][elems] = byte | words >> _U16(8) & _U16(0x80)
+        byte = words >> _U16(8)
+        byte &= _U16(0x80)
+        shifted = words >> _U16(mantissa_bits - 7) if mantissa_bits > 7 else words
+        byte |= shifted & _U16(0x7F)
+        streams["remainder"][elems] = byte
         if mantissa_bits > 7:
             streams["remainder_low"][tiles] = _pack_rows(_fill(words & _U16(7), missing))
         return
