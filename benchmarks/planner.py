@@ -24,7 +24,7 @@ import numpy as np
 from parallel.planner import MACHINES, Workload, plan
 from tests.parallel.planner.families import FAMILIES
 
-NUM_INSTANCES, NUM_INSTANCES_QUICK = 2_000, 5
+NUM_INSTANCES, NUM_INSTANCES_QUICK = 2_000, 20
 MODEL = Workload(
     num_layers=64,
     num_tokens=8192,
