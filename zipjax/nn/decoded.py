@@ -11,7 +11,6 @@ from typing import Any
 import jax
 from flax import nnx
 from jax import lax
-from jax.sharding import AxisType
 
 from pallas_kernels import CompressedTensor, decoded_after
 from zipjax.nn.compressed_param import CompressedParam
@@ -53,7 +52,7 @@ def run_decoded(run: Callable[..., Any], params: Mapping[str, CompressedParam], 
     @jax.checkpoint
     def decode_and_run(tensors: dict[str, CompressedTensor], *args: Any) -> Any:
         arrays = {
-            name: decode_pieces(_after(tensor, args), cut_dims[name])
+            name: decode_pieces(_after(tensor, args, bool(cut_dims[name])), cut_dims[name])
             for name, tensor in tensors.items()
         }
         # The product waits for the decoded matrix: fused with the decoder it may add in another
@@ -63,7 +62,7 @@ def run_decoded(run: Callable[..., Any], params: Mapping[str, CompressedParam], 
     return decode_and_run({name: param.get_value() for name, param in params.items()}, *args)
 
 
-def _after(tensor: CompressedTensor, args: Any) -> CompressedTensor:
+def _after(tensor: CompressedTensor, args: Any, is_cut: bool) -> CompressedTensor:
     """The tensor, its decoding made to wait for the inputs.
 
     XLA may decode the whole model first otherwise, or once for all steps of a loop.
@@ -71,8 +70,9 @@ def _after(tensor: CompressedTensor, args: Any) -> CompressedTensor:
     inputs = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.Array)]
     if not inputs:
         return tensor
-    # With explicit axes no element can be taken out of a sharded array.
-    if AxisType.Explicit in jax.typeof(inputs[0]).sharding.mesh.axis_types:
+    # An element of the inputs, which older versions wait for, would have to travel over the mesh,
+    # and cannot be taken at all where axes are explicit.
+    if is_cut or jax.typeof(inputs[0]).sharding.mesh.size > 1:
         return lax.optimization_barrier((tensor, inputs[0]))[0]
     return decoded_after(tensor, inputs[0])
 
