@@ -45,6 +45,11 @@ class Placement:
         axes = zip(_axes(slot, self), slot.shape, strict=True)
         return NamedSharding(self.mesh, P(*(self._usable(axis, size) for axis, size in axes)))
 
+    @property
+    def spreads_experts(self) -> bool:
+        """Whether different devices have different experts."""
+        return self.mesh.shape.get(self.expert_axis, 1) > 1
+
     def part_nbytes(self, slot: Slot, nbytes: int) -> int:
         """Bytes that one device holds of a parameter of `nbytes`."""
         part = self.sharding(slot).shard_shape(slot.shape)
