@@ -141,6 +141,16 @@ class ArrayLanes:
                 at = jnp.where(self._active, at.astype(jnp.int32), memory.data.size)
                 memory.data = memory.data.at[at].set(part, mode="drop")
 
+    def store_element(self, memory: ArrayMemory, index: Word, value: Word) -> None:
+        """See `Lanes`."""
+        self.store(memory, self.shl(index, 2), value, 32)
+
+    def transpose_block(self, a: Word) -> Word:
+        """See `Lanes`."""
+        halves = self.xp.stack([a & _U32(0xFFFF), a >> _U32(16)], -1).reshape(4, 8, 8)
+        swapped = halves.swapaxes(1, 2).reshape(GROUP_LANES, 2)
+        return swapped[:, 0] | swapped[:, 1] << _U32(16)
+
     def sync_warp(self) -> None:
         """See `Lanes`; arrays are always in step."""
 

@@ -67,6 +67,13 @@ class Lanes(Protocol):
     def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """The low 8, 16 or 32 bits of `value`."""
 
+    def store_element(self, memory: Memory, index: Word, value: Word) -> None:
+        """Set the 32-bit word number `index` (unsigned) of a memory of words."""
+
+    def transpose_block(self, a: Word) -> Word:
+        """Transpose the 8 x 8 block of 16-bit elements that a warp holds, two to a word: lane
+        4 r + q has row r, columns 2 q and 2 q + 1, before and after."""
+
     def sync_warp(self) -> None:
         """Earlier stores of the lanes of a warp are seen by its later loads."""
 
