@@ -36,6 +36,7 @@ from pallas_kernels.ops.grouped_decode_matmul import (
 from pallas_kernels.payload import ExponentConfig as ExponentConfig
 from pallas_kernels.payload import ExponentPayload as ExponentPayload
 from pallas_kernels.tensor import CompressedTensor as CompressedTensor
+from pallas_kernels.tiles import decoded_after as decoded_after
 from pallas_kernels.tuning import DecodeMatmulConfig as DecodeMatmulConfig
 from pallas_kernels.tuning import MatmulShape as MatmulShape
 from pallas_kernels.tuning import TuningCache as TuningCache
