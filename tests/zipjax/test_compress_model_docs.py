@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from zipjax.nn import TWINS
 
 DOC = (Path(__file__).parents[2] / "docs" / "compress_model.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_examples_run_and_print_what_is_shown(tmp_path, capsys):
     """One after the other, as somebody who reads the page would run them."""
     names = {"folder": tmp_path / "checkpoint"}

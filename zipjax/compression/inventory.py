@@ -6,6 +6,8 @@ from typing import Any
 
 from flax import nnx
 
+from zipjax.nn import bridged_params
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -37,9 +39,12 @@ class Held:
 
 def take_inventory(model: nnx.Module) -> list[Held]:
     """All variables of a model by their paths, numbers in order."""
+    nodes = [(".".join(map(str, path)), node) for path, node in nnx.iter_graph(model)]
+    bridges = tuple(f"{path}." for path, node in nodes if isinstance(node, nnx.bridge.ToNNX))
     holders = [
-        (value, Holder(".".join(map(str, path)), node, str(name)))
-        for path, node in nnx.iter_graph(model)
+        (value, Holder(path, node, str(name)))
+        for path, node in nodes
+        if not _is_inside(path, bridges)
         for name, value in _entries(node)
         if isinstance(value, nnx.Variable)
     ]
@@ -54,8 +59,15 @@ def _natural(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in path.split(".")]
 
 
+def _is_inside(path: str, bridges: tuple[str, ...]) -> bool:
+    """Whether a node is one of the dicts in which a bridge keeps a Linen module's variables."""
+    return bool(path) and any(path.startswith(bridge.lstrip(".")) for bridge in bridges)
+
+
 def _entries(node: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(node, nnx.Pytree):
+    if isinstance(node, nnx.bridge.ToNNX):
+        yield from bridged_params(node).items()
+    elif isinstance(node, nnx.Pytree):
         yield from vars(node).items()
     elif isinstance(node, dict):
         yield from node.items()

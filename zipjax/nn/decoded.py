@@ -5,7 +5,7 @@ that answers with the decoded array where the layer has a compressed one. So the
 the plain layer behind a decode, and its bits are the plain layer's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,36 +30,21 @@ def call_decoded(method: Callable[..., Any], layer: nnx.Module, *args: Any, **kw
         What the method returns.
     """
     params = {name: p for name, p in vars(layer).items() if isinstance(p, CompressedParam)}
-
-    def run(arrays: dict[str, Any], *args: Any) -> Any:
-        return method(_Decoded(layer, arrays), *args, **kwargs)
-
-    return run_decoded(run, params, *args)
-
-
-def run_decoded(run: Callable[..., Any], params: Mapping[str, CompressedParam], *args: Any) -> Any:
-    """Call a function of decoded matrices, so that they are there while it runs and no longer.
-
-    Args:
-        run: takes the arrays by name, and `args`.
-        params: compressed matrices by name.
-        *args: arrays; gradients go through them.
-    """
     cut_dims = {name: param.get_metadata("cut_dims") for name, param in params.items()}
 
     # Recomputed in the backward pass: without it every decoded matrix of the model would live from
     # the forward pass to the backward pass, and nothing would be saved.
     @jax.checkpoint
-    def decode_and_run(tensors: dict[str, CompressedTensor], *args: Any) -> Any:
-        arrays = {
-            name: decode_pieces(_after(tensor, args, bool(cut_dims[name])), cut_dims[name])
-            for name, tensor in tensors.items()
-        }
-        # The product waits for the decoded matrix: fused with the decoder it may add in another
-        # order than the plain layer's.
-        return run(lax.optimization_barrier(arrays), *args)
+    def run(tensors: dict[str, CompressedTensor], *args: Any) -> Any:
+        arrays = {}
+        for name, tensor in tensors.items():
+            tensor = _after(tensor, args, bool(cut_dims[name]))
+            # The product waits for its decoded matrix: fused with the decoder it may add in another
+            # order than the plain layer's.
+            arrays[name] = lax.optimization_barrier(decode_pieces(tensor, cut_dims[name]))
+        return method(_Decoded(layer, arrays), *args, **kwargs)
 
-    return decode_and_run({name: param.get_value() for name, param in params.items()}, *args)
+    return run({name: param.get_value() for name, param in params.items()}, *args)
 
 
 def _after(tensor: CompressedTensor, args: Any, is_cut: bool) -> CompressedTensor:
