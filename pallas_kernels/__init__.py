@@ -26,6 +26,7 @@ from pallas_kernels.ops.decode_matmul import decode_matmul as decode_matmul
 from pallas_kernels.ops.decode_rows import decode_rows as decode_rows
 from pallas_kernels.ops.encode import encode as encode
 from pallas_kernels.ops.encode import encode_static as encode_static
+from pallas_kernels.ops.encode import relayout as relayout
 from pallas_kernels.ops.encode import trim as trim
 from pallas_kernels.ops.exponent_decode import exponent_decode as exponent_decode
 from pallas_kernels.ops.exponent_encode import exponent_encode as exponent_encode

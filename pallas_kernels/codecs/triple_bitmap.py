@@ -51,13 +51,13 @@ def encode(x: np.ndarray) -> dict[str, np.ndarray]:
     spec = float_spec(x.dtype)
     bits = bit_view(np.ascontiguousarray(x).reshape(-1))
     exponent, remainder = split(bits, spec)
-    base = window_from_histogram(_histogram(exponent, spec))
+    base, table = choose_exponents(exponent, spec)
 
     relative = exponent.astype(np.int64) - base
     escaped = (relative < 0) | (relative >= WINDOW_SIZE)
     codes = np.where(escaped, 0, relative)
     where, tile, position = _escapes_in_stored_order(escaped)
-    table, index, is_rare = _exponent_table(exponent[where], base, spec)
+    index, is_rare = index_escapes(exponent[where], table, base)
 
     offsets = np.searchsorted(tile, np.arange(num_tiles(x.size) + 1))
     rare_exponent = exponent[where][is_rare].astype(np.uint32)
@@ -94,6 +94,38 @@ def decode(streams: dict[str, np.ndarray], dtype: np.dtype, shape: tuple[int, ..
     return bits.view(dtype).reshape(shape)
 
 
+def choose_exponents(
+    exponent: np.ndarray, spec: FloatSpec, *, needs_base: bool = False
+) -> tuple[int, np.ndarray]:
+    """The window's base, and the table of up to 16 exponents outside it by falling count (the lower
+    first among equals). Where there are more, the last entry is the base: a patch that does
+    nothing. So are entries that no patch needs.
+
+    Args:
+        exponent: uint8 [n].
+        spec: the float.
+        needs_base: the last entry is the base in any case.
+    """
+    base = window_from_histogram(_histogram(exponent, spec))
+    counts = np.bincount(exponent, minlength=spec.num_exponents)
+    counts[base : base + WINDOW_SIZE] = 0
+    table = np.argsort(-counts, kind="stable")[:TABLE_SIZE]
+    if needs_base or np.count_nonzero(counts) > TABLE_SIZE:
+        table[-1] = base
+    table[counts[table] == 0] = base
+    return base, table
+
+
+def index_escapes(
+    exponent: np.ndarray, table: np.ndarray, base: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each escape's index into the table, and which escapes are rare: not in it."""
+    index_of = np.full(256, TABLE_SIZE - 1)
+    index_of[table[::-1]] = np.arange(TABLE_SIZE)[::-1]
+    is_rare = ~np.isin(exponent, table[table != base])
+    return np.where(is_rare, TABLE_SIZE - 1, index_of[exponent]), is_rare
+
+
 def _histogram(exponent: np.ndarray, spec: FloatSpec) -> np.ndarray:
     """Elements per exponent: all of a small tensor, one run in 17 of a large one."""
     if exponent.size > SAMPLE_ABOVE_ELEMS:
@@ -112,26 +144,6 @@ def _escapes_in_stored_order(escaped: np.ndarray) -> tuple[np.ndarray, np.ndarra
     position = lane * TILE_ROWS + row
     order = np.lexsort((position, tile))
     return where[order], tile[order], position[order]
-
-
-def _exponent_table(
-    exponent: np.ndarray, base: int, spec: FloatSpec
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The table of up to 16 exponents by falling count (the lower first among equals), each
-    escape's index into it, and which escapes are rare. With rare ones the last entry is the base:
-    a patch that does nothing.
-    """
-    counts = np.bincount(exponent, minlength=spec.num_exponents)
-    by_count = np.argsort(-counts, kind="stable")
-    table = by_count[:TABLE_SIZE].copy()
-    if np.count_nonzero(counts) > TABLE_SIZE:
-        table[-1] = base
-    table[counts[table] == 0] = base
-    index_of = np.full(spec.num_exponents, TABLE_SIZE - 1)
-    index_of[table[::-1]] = np.arange(TABLE_SIZE)[::-1]
-    is_rare = ~np.isin(exponent, table)
-    index = np.where(is_rare, TABLE_SIZE - 1, index_of[exponent])
-    return table, index, is_rare
 
 
 def _tiles(flat: np.ndarray) -> np.ndarray:

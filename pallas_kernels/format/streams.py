@@ -9,15 +9,28 @@ import numpy as np
 from pallas_kernels.errors import FormatError, UnsupportedError
 from pallas_kernels.format.dtypes import dtype_name
 from pallas_kernels.format.floats import FLOATS, FloatSpec
+from pallas_kernels.format.mma_order import (
+    LANES,
+    LOOK_AHEAD_TILES,
+    MMA_GROUP_TILES,
+    WORDS_PER_LOAD,
+    matrix_grid,
+    words_per_group,
+)
 from pallas_kernels.format.spec import (
     CODECS,
+    LAYOUT_MMA,
     LAYOUTS,
+    MMA_LAYOUTS,
     PATCH_INDEX_BITS,
+    PATCH_WORDS_STEP,
+    RARE_ENTRIES_STEP,
     RARE_EXPONENT_BITS,
     RAW,
     TABLE_SIZE,
     TILE_ELEMS,
     TILE_LANES,
+    TILE_PATCH_WORDS,
     WINDOW_SIZE,
     WORDS_PER_LANE,
     num_tiles,
@@ -56,6 +69,8 @@ def stream_specs(
         return {"raw": StreamSpec(np.dtype(np.uint8), (num_elems * dtype.itemsize,))}
     if dtype not in FLOATS:
         raise UnsupportedError(f"{codec} holds floats with a coded exponent", got=dtype_name(dtype))
+    if layout in MMA_LAYOUTS:
+        return _mma_specs(layout, FLOATS[dtype], shape)
     tiles = num_tiles(num_elems)
     u8, u16, u32 = np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32)
     return {
@@ -97,10 +112,43 @@ def check_streams(
         )
     for name, spec in specs.items():
         _check_spec(name, spec, streams[name])
-    if codec != RAW:
-        _check_exponents(np.asarray(streams["exponents"]), FLOATS[dtype])
+    if codec == RAW:
+        return
+    _check_exponents(np.asarray(streams["exponents"]), FLOATS[dtype])
+    if layout in MMA_LAYOUTS:
+        _check_mma(streams, FLOATS[dtype])
+    else:
         _check_patches(np.asarray(streams["patch_offsets"]), np.asarray(streams["patches"]))
-        _check_rare(streams, FLOATS[dtype], num_tiles(math.prod(shape)))
+        _check_rare(
+            np.asarray(streams["rare_tiles"]),
+            np.asarray(streams["rare_entries"]),
+            FLOATS[dtype],
+            num_tiles(math.prod(shape)),
+        )
+
+
+def num_mma_tiles(layout: str, shape: tuple[int, ...]) -> int:
+    """How many tiles of 16 rows by 256 depths hold a tensor in an mma layout."""
+    rows, depth = shape[-2:] if layout == LAYOUT_MMA else shape[:-3:-1]
+    groups, steps = matrix_grid(rows, depth)
+    return math.prod(shape[:-2]) * groups * steps * MMA_GROUP_TILES
+
+
+def _mma_specs(layout: str, spec: FloatSpec, shape: tuple[int, ...]) -> dict[str, StreamSpec]:
+    if spec.width_bits != 16 or len(shape) < 2:
+        raise UnsupportedError(
+            f"layout {layout} holds matrices of 16-bit floats",
+            got=f"{dtype_name(spec.dtype)}{list(shape)}",
+        )
+    tiles = num_mma_tiles(layout, shape)
+    u8, u32 = np.dtype(np.uint8), np.dtype(np.uint32)
+    return {
+        "exponents": StreamSpec(u8, (1 + TABLE_SIZE,)),
+        "words": StreamSpec(u32, (tiles, words_per_group(spec), LANES, WORDS_PER_LOAD)),
+        "tile_offsets": StreamSpec(u32, (tiles + 1 + LOOK_AHEAD_TILES, 2)),
+        "patches": StreamSpec(u32, (None,)),
+        "rare_entries": StreamSpec(u32, (None,)),
+    }
 
 
 def _remainder_specs(spec: FloatSpec, num_elems: int) -> dict[str, StreamSpec]:
@@ -164,9 +212,7 @@ def _check_patches(offsets: np.ndarray, patches: np.ndarray) -> None:
         raise FormatError("patch positions must rise inside a tile", got=f"a fall at patch {at}")
 
 
-def _check_rare(streams: Mapping[str, np.ndarray], spec: FloatSpec, tiles: int) -> None:
-    rare_tiles = np.asarray(streams["rare_tiles"])
-    entries = np.asarray(streams["rare_entries"])
+def _check_rare(rare_tiles: np.ndarray, entries: np.ndarray, spec: FloatSpec, tiles: int) -> None:
     if rare_tiles.size != entries.size:
         raise FormatError(
             "rare_tiles and rare_entries must be of one length",
@@ -186,3 +232,54 @@ def _check_rare(streams: Mapping[str, np.ndarray], spec: FloatSpec, tiles: int) 
     where = rare_tiles.astype(np.int64) * TILE_ELEMS + positions
     if (where[1:] <= where[:-1]).any():
         raise FormatError("rare entries must rise by tile and position", got="a fall")
+
+
+def _check_mma(streams: Mapping[str, np.ndarray], spec: FloatSpec) -> None:
+    """The same rules, for lists that share one stream of offsets and are padded with zeros."""
+    exponents = np.asarray(streams["exponents"])
+    if exponents[-1] != exponents[0]:
+        raise FormatError("the table's last entry must be the base", got=exponents[-1])
+    offsets = np.asarray(streams["tile_offsets"])
+    words, entries = np.asarray(streams["patches"]), np.asarray(streams["rare_entries"])
+    starts = offsets.astype(np.int64)
+    steps = starts[1:] - starts[:-1]
+    counts, beyond = steps[:-LOOK_AHEAD_TILES], steps[-LOOK_AHEAD_TILES:]
+    least, most = counts[:, 0].min(initial=1), counts[:, 0].max(initial=1)
+    is_right = 1 <= least and most <= TILE_PATCH_WORDS and (counts[:, 1] >= 0).all()
+    if offsets[0].any() or beyond.any() or not is_right:
+        raise FormatError(
+            f"tile_offsets must rise from 0, by 1 to {TILE_PATCH_WORDS} patch words a tile",
+            got=f"{least} to {most}",
+        )
+    for name, array, count, step in (
+        ("patches", words, int(offsets[-1, 0]), PATCH_WORDS_STEP),
+        ("rare_entries", entries, int(offsets[-1, 1]), RARE_ENTRIES_STEP),
+    ):
+        if array.size != padded_size(count, step) or array[count:].any():
+            raise FormatError(
+                f"{name} must be {count} and zeros up to a multiple of {step}",
+                got=f"{array.size}",
+            )
+    _check_pairs(offsets[: len(counts) + 1, 0], words[: offsets[-1, 0]])
+    rare_tiles = np.repeat(np.arange(len(counts)), counts[:, 1])
+    _check_rare(rare_tiles, entries[: offsets[-1, 1]], spec, len(counts))
+
+
+def _check_pairs(offsets: np.ndarray, words: np.ndarray) -> None:
+    """Positions rise strictly inside a tile, but for the last pair of a tile, which may be one
+    patch twice."""
+    is_last = np.zeros(words.size + 1, bool)
+    is_last[offsets] = True
+    pairs = words.view("<u2").reshape(-1, 2)
+    is_double = is_last[1:] & (pairs[:, 0] == pairs[:, 1])
+    low, high = (pairs >> PATCH_INDEX_BITS).T
+    rises = (low < high) | is_double
+    rises[1:] &= is_last[1:-1] | (high[:-1] < low[1:])
+    if not rises.all():
+        at = int(np.argmin(rises))
+        raise FormatError("patch positions must rise inside a tile", got=f"a fall at word {at}")
+
+
+def padded_size(count: int, step: int) -> int:
+    """`count` entries in steps, at least one."""
+    return max(step, -(-count // step) * step)

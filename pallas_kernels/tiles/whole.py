@@ -22,6 +22,7 @@ from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.format import (
     FLOATS,
     LAYOUT_ROWS16,
+    MMA_LAYOUTS,
     RAW,
     TILE_ELEMS,
     TILE_LANES,
@@ -32,6 +33,7 @@ from pallas_kernels.format import (
 )
 from pallas_kernels.tensor import CompressedTensor
 from pallas_kernels.tiles.arrange import prefix_sum, to_tiles
+from pallas_kernels.tiles.mma import decode_mma
 
 _FIVE = np.arange(5, dtype=np.uint16)[None, None, :, None] * np.uint16(3)
 
@@ -49,10 +51,13 @@ def decode_whole(tensor: CompressedTensor) -> jax.Array:
         raise UnsupportedError(
             f"XLA decodes the layouts {', '.join(_LAYOUTS)}", got=repr(tensor.layout)
         )
-    return _LAYOUTS[tensor.layout](streams, float_spec(tensor.dtype), tensor.shape)
+    decode = _LAYOUTS[tensor.layout]
+    return decode(streams, float_spec(tensor.dtype), tensor.shape, tensor.layout)
 
 
-def _decode(streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ...]) -> jax.Array:
+def _decode_rows16(
+    streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ...], _layout: str
+) -> jax.Array:
     """See the module's docstring."""
     num_elems = int(np.prod(shape, dtype=np.int64))
     base, table = streams["exponents"][0], streams["exponents"][1:]
@@ -70,7 +75,11 @@ def _decode(streams: dict[str, jax.Array], spec: FloatSpec, shape: tuple[int, ..
     return lax.bitcast_convert_type(bits, spec.dtype)
 
 
-_LAYOUTS = MappingProxyType({LAYOUT_ROWS16: jax.jit(_decode, static_argnums=(1, 2))})
+_decode_mma_jit = jax.jit(decode_mma, static_argnums=(1, 2, 3))
+_LAYOUTS = MappingProxyType(
+    {LAYOUT_ROWS16: jax.jit(_decode_rows16, static_argnums=(1, 2, 3))}
+    | dict.fromkeys(MMA_LAYOUTS, _decode_mma_jit)
+)
 
 
 def _decode_window(streams: dict[str, jax.Array], base: jax.Array, spec: FloatSpec) -> jax.Array:

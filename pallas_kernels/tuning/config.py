@@ -7,12 +7,12 @@ import numpy as np
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import dtype_name, float_spec
 
-# The kernel's plan (docs/kernels.md): a warpgroup decodes 64 rows of the output's axis, 256 deep,
-# in a step, and multiplies them by at most 64 rows of x.
+# The kernel's plan (docs/kernels.md): a block decodes 128 rows of the output's axis, 256 deep, in a
+# step, and multiplies them by at most 64 rows of x.
 STEP_DEPTH = 256
-ROWS_PER_WARPGROUP = 64
+ROWS_PER_BLOCK = 128
 X_ROWS_MAX = 64
-_PATCH_NBYTES_PER_WARPGROUP = 1024  # the window on the patch lists of a step
+_RESERVED_NBYTES = 2048  # barriers and alignment, on the safe side
 
 # Stored bits of a weight: 3 of the code, those of the remainder.
 _CODE_BITS = 3
@@ -68,35 +68,30 @@ class DecodeMatmulConfig:
     Attributes:
         num_stages: steps in shared memory at once, at least 2: one computed with, the others on
             their way.
-        num_compute_warpgroups: warpgroups that decode and multiply, 64 rows of the output's axis
-            each; one more loads.
-        split_k: parts of the depth that are summed apart and then added, in order.
+        split_k: parts of the depth that are summed apart and then added, in order; divides the
+            steps along the depth.
     """
 
     num_stages: int
-    num_compute_warpgroups: int
     split_k: int
 
     def __post_init__(self):
         """Refuse what no kernel can be set to."""
         for name, least, most in (
             ("num_stages", 2, 8),
-            ("num_compute_warpgroups", 1, 4),
-            ("split_k", 1, 64),
+            ("split_k", 1, 4096),
         ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise ArgumentError(f"{name} must be from {least} to {most}", got=repr(value))
 
     def smem_nbytes(self, shape: MatmulShape) -> int:
-        """Shared memory of a block: stages of words, patches and x, and one exponent plane."""
-        weights = self.num_compute_warpgroups * ROWS_PER_WARPGROUP * STEP_DEPTH
+        """Shared memory of a block: stages of words and x, and one exponent plane."""
+        weights = ROWS_PER_BLOCK * STEP_DEPTH
         words = weights * shape.stored_bits // 8
-        patches = self.num_compute_warpgroups * _PATCH_NBYTES_PER_WARPGROUP
         x = STEP_DEPTH * shape.x_rows * min(shape.dtype.itemsize, 2)
-        return self.num_stages * (words + patches + x) + weights
+        return self.num_stages * (words + x) + weights + _RESERVED_NBYTES
 
     def num_blocks(self, shape: MatmulShape) -> int:
         """Blocks of the grid."""
-        rows = self.num_compute_warpgroups * ROWS_PER_WARPGROUP
-        return -(-shape.num_out // rows) * self.split_k
+        return -(-shape.num_out // ROWS_PER_BLOCK) * self.split_k

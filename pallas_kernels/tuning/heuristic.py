@@ -14,7 +14,7 @@ import itertools
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.hardware import Gpu
 from pallas_kernels.tuning.config import (
-    ROWS_PER_WARPGROUP,
+    ROWS_PER_BLOCK,
     STEP_DEPTH,
     X_ROWS_MAX,
     DecodeMatmulConfig,
@@ -22,8 +22,7 @@ from pallas_kernels.tuning.config import (
 )
 
 _STAGES = (4, 3, 2)
-_WARPGROUPS = (2, 1)
-_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+_SPLIT_MAX = 16  # a prime number of steps may need more to fill the GPU, and is not worth it
 _PATCH_BITS = 0.23  # of a weight, on Gaussian data: 1.3 % of 16 bits, and their offsets
 # Weights an SM decodes in a clock with 64 rows of x, where shared memory is what limits it.
 _WEIGHTS_PER_CLOCK = 19
@@ -49,10 +48,9 @@ def decode_matmul_candidates(gpu: Gpu, shape: MatmulShape) -> list[DecodeMatmulC
         UnsupportedError: none fits into the GPU's shared memory.
     """
     found = []
-    for stages, warpgroups, split_k in itertools.product(_STAGES, _WARPGROUPS, _SPLITS):
-        config = DecodeMatmulConfig(
-            num_stages=stages, num_compute_warpgroups=warpgroups, split_k=split_k
-        )
+    splits = [n for n in range(1, _SPLIT_MAX + 1) if shape.num_steps % n == 0]
+    for stages, split_k in itertools.product(_STAGES, splits):
+        config = DecodeMatmulConfig(num_stages=stages, split_k=split_k)
         # A part shorter than its pipeline would only fill and drain it.
         is_long = split_k == 1 or shape.num_steps // split_k >= stages
         if is_long and config.smem_nbytes(shape) <= gpu.smem_per_block_nbytes:
@@ -96,19 +94,13 @@ def decode_first_rows(gpu: Gpu, shape: MatmulShape) -> int:
     raise AssertionError("a pass costs more than its share of the tensor cores' time")
 
 
-def _rank(gpu: Gpu, shape: MatmulShape, config: DecodeMatmulConfig) -> tuple[float, int, int, int]:
-    return (
-        _time_s(gpu, shape, config),
-        config.split_k,
-        -config.num_compute_warpgroups,
-        -config.num_stages,
-    )
+def _rank(gpu: Gpu, shape: MatmulShape, config: DecodeMatmulConfig) -> tuple[float, int, int]:
+    return _time_s(gpu, shape, config), config.split_k, -config.num_stages
 
 
 def _time_s(gpu: Gpu, shape: MatmulShape, config: DecodeMatmulConfig) -> float:
     """The formula of the module's docstring."""
-    rows = config.num_compute_warpgroups * ROWS_PER_WARPGROUP
-    step_nbytes = rows * STEP_DEPTH * (shape.stored_bits + _PATCH_BITS) / 8
+    step_nbytes = ROWS_PER_BLOCK * STEP_DEPTH * (shape.stored_bits + _PATCH_BITS) / 8
     steps = -(-shape.num_steps // config.split_k)
     per_sm = max(1, gpu.smem_per_sm_nbytes // (config.smem_nbytes(shape) + 1024))
     waves = -(-config.num_blocks(shape) // (gpu.num_sms * per_sm))

@@ -92,7 +92,6 @@ def _time_shape(gpu: Gpu, shape: MatmulShape, cache: TuningCache | None) -> dict
         "N": shape.num_out,
         "M": shape.rows,
         "stages": config.num_stages,
-        "warpgroups": config.num_compute_warpgroups,
         "split_k": config.split_k,
         "ours_us": round(ours_s * 1e6, 1),
         "plain_us": round(plain_s * 1e6, 1),

@@ -10,6 +10,7 @@ import numpy as np
 
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.format import (
+    LAYOUT_ROWS16,
     RAW,
     TILE_ELEMS,
     TILE_LANES,
@@ -28,12 +29,14 @@ def decode(tensor: CompressedTensor) -> np.ndarray:
     """Decode streams in host memory: a new array with the bits of `codecs.triple_bitmap.decode`.
 
     Raises:
-        UnsupportedError: a stream is on a device, or the codec is raw.
+        UnsupportedError: a stream is on a device, the codec is raw, or the layout is for GPUs.
     """
     if not all(isinstance(stream, np.ndarray) for stream in tensor.streams.values()):
         raise UnsupportedError("this backend takes streams in host memory", got="JAX arrays")
     if tensor.codec == RAW:
         raise UnsupportedError("this backend decodes coded tensors", got=tensor.codec)
+    if tensor.layout != LAYOUT_ROWS16:
+        raise UnsupportedError(f"NumPy decodes the layout {LAYOUT_ROWS16}", got=tensor.layout)
     spec = float_spec(tensor.dtype)
     num_elems = math.prod(tensor.shape)
     # Whole tiles first: the lists may then point anywhere in them, and the rest is cut off.

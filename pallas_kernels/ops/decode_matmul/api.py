@@ -10,13 +10,15 @@ import numpy as np
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import FLOATS, dtype_name
-from pallas_kernels.ops.decode_matmul import reference
+from pallas_kernels.ops.decode_matmul import mosaic_gpu, reference
 from pallas_kernels.ops.decode_matmul.call import ACTIVATIONS, HOLD, Call
 from pallas_kernels.ops.decode_matmul.differentiation import differentiable
 from pallas_kernels.shapes import Array, Float
 from pallas_kernels.tensor import CompressedTensor
 
-_BACKENDS = MappingProxyType({"xla": reference.decode_matmul})
+_BACKENDS = MappingProxyType(
+    {"mosaic_gpu": mosaic_gpu.decode_matmul, "xla": reference.decode_matmul}
+)
 _X_DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -62,7 +64,8 @@ def decode_matmul(
         transpose: multiply by the transposed weight; it is not moved for it.
         preferred_element_type: dtype of y; that of `x` by default.
         hold: what may be held decoded, see above.
-        implementation: "xla", names in the order to try, or None for the best there is.
+        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or
+            None for the best there is.
 
     Returns:
         y: [..., N].

@@ -16,10 +16,13 @@ from pallas_kernels.format import (
     TRIPLE_BITMAP,
     dtype_name,
     float_spec,
+    stream_specs,
 )
 from pallas_kernels.ops.encode import host, reference
+from pallas_kernels.ops.encode.mma import arrange_for_mma
 from pallas_kernels.shapes import Array, Shaped
 from pallas_kernels.tensor import CompressedTensor
+from pallas_kernels.tiles import decode_whole
 
 # For arrays in host memory NumPy is as fast as XLA on CPU, and there is nothing to compile.
 _BACKENDS = MappingProxyType({"numpy": host.encode, "xla": reference.encode})
@@ -27,7 +30,10 @@ _STATIC_BACKENDS = MappingProxyType({"xla": reference.encode_static})
 
 
 def encode(
-    x: Shaped[Array, "*shape"] | np.ndarray, *, implementation: Implementation = None
+    x: Shaped[Array, "*shape"] | np.ndarray,
+    *,
+    layout: str = LAYOUT_ROWS16,
+    implementation: Implementation = None,
 ) -> CompressedTensor:
     """Compress an array without losing a bit.
 
@@ -38,6 +44,8 @@ def encode(
 
     Args:
         x: any shape, any fixed-size number type; NumPy or JAX. Never modified.
+        layout: "rows16", for everything; "mma16x256" or "mma256x16" for matrices [..., N, K] or
+            [..., K, N] of 16-bit floats that GPU kernels multiply by, K being summed over.
         implementation: "numpy" (host memory only), "xla", names in the order to try, or None for
             the best there is.
 
@@ -46,7 +54,7 @@ def encode(
 
     Raises:
         ArgumentError: `x` is no array, or is being traced.
-        UnsupportedError: a dtype that is not a native number.
+        UnsupportedError: a dtype that is not a native number, or one that the layout is not for.
     """
     if isinstance(x, jax.core.Tracer):
         raise ArgumentError(
@@ -57,12 +65,18 @@ def encode(
     if not isinstance(x, np.ndarray | np.generic | jax.Array):
         raise ArgumentError("x must be a NumPy or JAX array", got=type(x).__name__)
     dtype_name(x.dtype)  # refuses what cannot be stored
+    if layout != LAYOUT_ROWS16:
+        stream_specs(
+            TRIPLE_BITMAP, layout, np.dtype(x.dtype), tuple(x.shape)
+        )  # refuses what it must
     is_numpy = not isinstance(x, jax.Array)
     if x.size and _is_coded(x.dtype):
         streams = dispatch("encode", _BACKENDS, implementation, x)
         if streams is not None:
             tensor = _triple_bitmap(x, streams)
             tensor = trim(tensor) if is_numpy else tensor
+            if layout != LAYOUT_ROWS16:
+                tensor = arrange_for_mma(x, tensor, layout)
             if tensor.nbytes < tensor.raw_nbytes:
                 return tensor
     return _encode_raw(x, is_numpy)
@@ -103,6 +117,26 @@ def encode_static(
     return _triple_bitmap(x, streams), overflow
 
 
+def relayout(tensor: CompressedTensor, layout: str) -> CompressedTensor:
+    """The same tensor in another order of its bits, e.g. for a GPU's kernels after loading.
+
+    Decoded on the way, so it holds the whole array for a moment; a raw tensor is left as it is.
+
+    Args:
+        tensor: any.
+        layout: as for `encode`.
+
+    Raises:
+        ArgumentError: the tensor is being traced.
+        UnsupportedError: the layout is not for such a tensor.
+    """
+    if layout == tensor.layout or tensor.codec == RAW:
+        return tensor
+    streams = {name: jax.numpy.asarray(stream) for name, stream in tensor.streams.items()}
+    on_device = CompressedTensor(tensor.codec, tensor.layout, tensor.dtype, tensor.shape, streams)
+    return encode(decode_whole(on_device), layout=layout)
+
+
 def trim(tensor: CompressedTensor) -> CompressedTensor:
     """Cut the lists of a tensor to what they hold, and its streams to NumPy, as files store them.
 
@@ -113,7 +147,7 @@ def trim(tensor: CompressedTensor) -> CompressedTensor:
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         raise ArgumentError("trim takes sizes from the data, so it cannot be traced", got=tensor)
     streams: dict[str, Any] = {name: np.asarray(array) for name, array in tensor.streams.items()}
-    if tensor.codec == TRIPLE_BITMAP:
+    if tensor.codec == TRIPLE_BITMAP and tensor.layout == LAYOUT_ROWS16:
         streams["patches"] = streams["patches"][: streams["patch_offsets"][-1]]
         held = streams["rare_tiles"] < streams["codes"].shape[0]
         for name in ("rare_tiles", "rare_entries"):

@@ -9,13 +9,15 @@ import numpy as np
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import FLOATS, dtype_name
-from pallas_kernels.ops.grouped_decode_matmul import reference
+from pallas_kernels.ops.grouped_decode_matmul import mosaic_gpu, reference
 from pallas_kernels.ops.grouped_decode_matmul.call import Call
 from pallas_kernels.ops.grouped_decode_matmul.differentiation import differentiable
 from pallas_kernels.shapes import Array, Float, Int
 from pallas_kernels.tensor import CompressedTensor
 
-_BACKENDS = MappingProxyType({"xla": reference.grouped_matmul})
+_BACKENDS = MappingProxyType(
+    {"mosaic_gpu": mosaic_gpu.grouped_matmul, "xla": reference.grouped_matmul}
+)
 _X_DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -49,7 +51,8 @@ def grouped_decode_matmul(
         group_sizes: integers [E], none negative.
         transpose: multiply by the transposed matrices; they are not moved for it.
         preferred_element_type: dtype of y; that of `x` by default.
-        implementation: "xla", names in the order to try, or None for the best there is.
+        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or
+            None for the best there is.
 
     Returns:
         y: [T, N].
