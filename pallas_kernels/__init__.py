@@ -5,6 +5,8 @@ from pallas_kernels.errors import ChecksumError as ChecksumError
 from pallas_kernels.errors import FormatError as FormatError
 from pallas_kernels.errors import UnsupportedError as UnsupportedError
 from pallas_kernels.errors import ZipError as ZipError
+from pallas_kernels.format import LAYOUT_MMA as LAYOUT_MMA
+from pallas_kernels.format import LAYOUT_MMA_T as LAYOUT_MMA_T
 from pallas_kernels.format import dtype_from_name as dtype_from_name
 from pallas_kernels.format import dtype_name as dtype_name
 from pallas_kernels.format import stream_specs as stream_specs
