@@ -15,10 +15,10 @@ def use_kernels(model: nnx.Module) -> list[str]:
 
     By default a compressed layer decodes its matrix and computes what the plain layer computes, bit
     for bit; on a GPU that moves more bytes than the plain layer does. After this, linear layers
-    call `pallas_kernels.decode_matmul`, which on Hopper and Blackwell keeps the weights compressed all
-    the way to the tensor cores. The weights are the same to the bit, but the kernel adds float32
-    products in an order of its own, so results are those of another matrix product, not the plain
-    layer's bits. Without such a GPU they stay the plain layer's, only slower.
+    call `pallas_kernels.decode_matmul`, which on Hopper and Blackwell keeps the weights compressed
+    all the way to the tensor cores. The weights are the same to the bit, but the kernel adds
+    float32 products in an order of its own, so results are those of another matrix product, not the
+    plain layer's bits. Without such a GPU they stay the plain layer's, only slower.
 
     Args:
         model: compressed (`compress_model`, `load_model`); changed in place, one matrix at a time.
