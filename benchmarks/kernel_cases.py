@@ -5,10 +5,22 @@ function and its abstract arguments (`zipjax.dryrun.Program`).
 """
 
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 
-from pallas_kernels import Gpu
-from zipjax.dryrun import KernelCase
+import jax
+
+from pallas_kernels import (
+    CompressedTensor,
+    Gpu,
+    decode,
+    decode_matmul,
+    dtype_from_name,
+    grouped_decode_matmul,
+    stream_specs,
+)
+from zipjax.dryrun import KernelCase, LoopWork
 
 # Bars of a whole main loop on an H200, with patches of any length. At full bandwidth of its memory
 # an SM must decode 13 weights a clock, for each of which it has 9.8 issue slots, 4.9 of the ALU
@@ -19,6 +31,9 @@ H200_UP_TO_16_ROWS = {
     "smem_bytes_per_weight": 4.6,
 }
 H200_UP_TO_64_ROWS = {"smem_bytes_per_weight": 7.0}
+
+STORED_BITS = {"bfloat16": 11, "float16": 14}  # of a weight in the main stream
+GAUSSIAN_LISTS_BITS = 0.2  # patches and offsets; tests/pallas_kernels/test_mma_layout.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,4 +54,92 @@ class StaticCase:
 
 def cases(gpu: Gpu) -> list[StaticCase]:
     """All that is shipped for a GPU."""
-    return []
+    products = [
+        product_case(gpu, name, dtype, rows)
+        for name in ("decode_matmul", "grouped_decode_matmul")
+        for dtype in ("bfloat16", "float16")
+        for rows in (8, 16, 32, 64)
+    ]
+    decoders = [
+        decode_case(dtype, layout)
+        for dtype in ("bfloat16", "float16")
+        for layout in ("mma16x256", "mma256x16")
+    ]
+    return products + decoders
+
+
+def product_case(gpu: Gpu, name: str, dtype: str, rows: int) -> StaticCase:
+    """A fused product with so many rows of x. The bars are of bfloat16 on an H200."""
+    reads_x_once = gpu.compute_capability[0] == 9  # wgmma; with mma the main loop loads x itself
+    stored_nbytes = STORED_BITS[dtype] / 8
+    at_most: Mapping[str, float] = {}
+    if gpu.name == "H200" and dtype == "bfloat16":
+        at_most = H200_UP_TO_16_ROWS if rows <= 16 else H200_UP_TO_64_ROWS
+    return StaticCase(
+        kernel=KernelCase(
+            name=name,
+            config={"dtype": dtype, "rows": rows},
+            factory=f"kernel_cases:{name}_program",
+            arguments={"dtype": dtype, "rows": rows},
+            work=LoopWork(
+                weights_per_thread=128,
+                tma_smem_bytes_per_weight=stored_nbytes + 2 * rows / 128,
+                tensor_smem_bytes_per_weight=rows / 32 if reads_x_once else 0.0,
+                hbm_bytes_per_weight=stored_nbytes + GAUSSIAN_LISTS_BITS / 8,
+            ),
+        ),
+        at_most=at_most,
+        uses_tensor_cores=True,
+    )
+
+
+def decode_case(dtype: str, layout: str) -> StaticCase:
+    """Decoding into device memory."""
+    stored_nbytes = STORED_BITS[dtype] / 8
+    return StaticCase(
+        kernel=KernelCase(
+            name="decode",
+            config={"dtype": dtype, "layout": layout},
+            factory="kernel_cases:decode_program",
+            arguments={"dtype": dtype, "layout": layout},
+            work=LoopWork(
+                weights_per_thread=128,
+                tma_smem_bytes_per_weight=stored_nbytes,
+                hbm_bytes_per_weight=stored_nbytes + GAUSSIAN_LISTS_BITS / 8 + 2,
+                loop="longest",
+            ),
+        )
+    )
+
+
+def decode_matmul_program(dtype: str, rows: int):
+    """y = x @ W, W [4096, 4096]."""
+    call = functools.partial(decode_matmul, implementation="mosaic_gpu")
+    return call, (jax.ShapeDtypeStruct((rows, 4096), dtype), abstract((4096, 4096), dtype))
+
+
+def grouped_decode_matmul_program(dtype: str, rows: int):
+    """Rows of 8 experts [2048, 768], as many each."""
+    call = functools.partial(grouped_decode_matmul, implementation="mosaic_gpu")
+    x = jax.ShapeDtypeStruct((8 * rows, 2048), dtype)
+    sizes = jax.ShapeDtypeStruct((8,), "int32")
+    return call, (x, abstract((8, 2048, 768), dtype), sizes)
+
+
+def decode_program(dtype: str, layout: str):
+    """A matrix [4096, 14336]."""
+    call = functools.partial(decode, implementation="mosaic_gpu")
+    return call, (abstract((4096, 14336), dtype, layout),)
+
+
+def abstract(shape: tuple[int, ...], dtype: str, layout: str = "mma256x16") -> CompressedTensor:
+    """A tensor of shapes only, its lists as long as Gaussian weights' are."""
+    numpy_dtype = dtype_from_name(dtype)
+    lists = {"patches": math.prod(shape) // 128, "rare_entries": 64}
+    streams = {
+        name: jax.ShapeDtypeStruct(
+            tuple(lists[name] if size is None else size for size in spec.shape), spec.dtype
+        )
+        for name, spec in stream_specs("triple_bitmap", layout, numpy_dtype, shape).items()
+    }
+    return CompressedTensor("triple_bitmap", layout, numpy_dtype, shape, streams)

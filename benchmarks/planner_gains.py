@@ -29,9 +29,9 @@ from parallel.planner import (
     machine_of,
 )
 from parallel.planner.strategies import (
+    combined,
     compass,
     dreamddp,
-    exact,
     findep,
     fsmoe,
     hiermoe,
@@ -197,10 +197,27 @@ def fsmoe_rows() -> list[dict[str, str]]:
             row(
                 f"ours over FSMoE, {name}",
                 "-",
-                gains(problems, exact.propose, fsmoe.propose),
+                gains(problems, combined.propose, fsmoe.propose),
             ),
+            {
+                "what": f"FSMoE: passes of a layer with different degrees, {name}",
+                "paper_says": "912 of 1,458 layers",
+                "predicted": different_degrees(problems),
+            },
         ]
     return found
+
+
+def different_degrees(problems: list[Problem]) -> str:
+    """How many layers have another best degree backward than forward."""
+    num = 0
+    for problem in problems:
+        step = problem.step(Variant())
+        forward = fsmoe.best_degree(step.forward.moe, problem.degrees)
+        gradient_s = step.all_reduce(step.gradient_nbytes)
+        backward = fsmoe.best_degree(step.backward.moe, problem.degrees, gradient_s)
+        num += forward != backward
+    return f"{num} of {len(problems)} layers"
 
 
 def schemoe_rows() -> list[dict[str, str]]:

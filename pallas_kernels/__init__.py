@@ -5,6 +5,8 @@ from pallas_kernels.errors import ChecksumError as ChecksumError
 from pallas_kernels.errors import FormatError as FormatError
 from pallas_kernels.errors import UnsupportedError as UnsupportedError
 from pallas_kernels.errors import ZipError as ZipError
+from pallas_kernels.format import LAYOUT_MMA as LAYOUT_MMA
+from pallas_kernels.format import LAYOUT_MMA_T as LAYOUT_MMA_T
 from pallas_kernels.format import dtype_from_name as dtype_from_name
 from pallas_kernels.format import dtype_name as dtype_name
 from pallas_kernels.format import stream_specs as stream_specs
@@ -36,6 +38,7 @@ from pallas_kernels.ops.grouped_decode_matmul import (
 from pallas_kernels.payload import ExponentConfig as ExponentConfig
 from pallas_kernels.payload import ExponentPayload as ExponentPayload
 from pallas_kernels.tensor import CompressedTensor as CompressedTensor
+from pallas_kernels.tiles import decoded_after as decoded_after
 from pallas_kernels.tuning import DecodeMatmulConfig as DecodeMatmulConfig
 from pallas_kernels.tuning import MatmulShape as MatmulShape
 from pallas_kernels.tuning import TuningCache as TuningCache

@@ -15,6 +15,7 @@ from zipjax.compression import compress_model as compress_model
 from zipjax.compression import decompress_model as decompress_model
 from zipjax.compression import set_structure as set_structure
 from zipjax.compression import structure_of as structure_of
+from zipjax.compression import use_kernels as use_kernels
 from zipjax.files import DiskError as DiskError
 from zipjax.files import FileSummary as FileSummary
 from zipjax.files import LoadedTensors as LoadedTensors

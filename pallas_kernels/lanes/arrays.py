@@ -190,6 +190,16 @@ class ArrayLanes:
         body()
         self._active = outer
 
+    def store_element(self, memory: ArrayMemory, index: Word, value: Word) -> None:
+        """See `Lanes`."""
+        self.store(memory, self.shl(index, 2), value, 32)
+
+    def transpose_block(self, a: Word) -> Word:
+        """See `Lanes`."""
+        halves = self.xp.stack([a & _U32(0xFFFF), a >> _U32(16)], -1).reshape(4, 8, 8)
+        swapped = halves.swapaxes(1, 2).reshape(GROUP_LANES, 2)
+        return swapped[:, 0] | swapped[:, 1] << _U32(16)
+
     def sync_warp(self) -> None:
         """See `Lanes`; arrays are always in step."""
 

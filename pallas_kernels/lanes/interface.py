@@ -100,6 +100,13 @@ class Lanes(Protocol):
     def when_less(self, a: Word, b: Word, body: Callable[[], None]) -> None:
         """`body()` in the lanes where a < b (signed)."""
 
+    def store_element(self, memory: Memory, index: Word, value: Word) -> None:
+        """Set the 32-bit word number `index` (unsigned) of a memory of words."""
+
+    def transpose_block(self, a: Word) -> Word:
+        """Transpose the 8 x 8 block of 16-bit elements that a warp holds, two to a word: lane
+        4 r + q has row r, columns 2 q and 2 q + 1, before and after."""
+
     def sync_warp(self) -> None:
         """Earlier stores of the lanes of a warp are seen by its later loads."""
 

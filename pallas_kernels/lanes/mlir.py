@@ -115,10 +115,7 @@ class MlirLanes:
 
     def load_element(self, memory: Memory, index: Word) -> Word:
         """See `Lanes`."""
-        wide = arith.extui(ir.IntegerType.get_signless(64), index)
-        flags = llvm.GEPNoWrapFlags.none
-        at = llvm.getelementptr(memory.type, memory, [wide], [_DYNAMIC], self._i32, flags)
-        return llvm.load(self._i32, at, alignment=4)
+        return llvm.load(self._i32, self._element_address(memory, index), alignment=4)
 
     def load_vector(self, memory: Memory, offset: Word, count: int) -> Sequence[Word]:
         """See `Lanes`."""
@@ -152,6 +149,15 @@ class MlirLanes:
         with ir.InsertionPoint(branch.then_block):
             body()
             scf.yield_([])
+
+    def store_element(self, memory: Memory, index: Word, value: Word) -> None:
+        """See `Lanes`."""
+        llvm.store(value, self._element_address(memory, index), alignment=4)
+
+    def transpose_block(self, a: Word) -> Word:
+        """See `Lanes`."""
+        text = "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
+        return self._asm(text, [a], "=r,r", has_side_effects=True)
 
     def sync_warp(self) -> None:
         """See `Lanes`."""
@@ -202,6 +208,11 @@ class MlirLanes:
         )
         parts = [llvm.extractvalue(f32, out, ir.DenseI64ArrayAttr.get([i])) for i in range(4)]
         return [arith.bitcast(self._i32, part) for part in parts]
+
+    def _element_address(self, memory: Memory, index: Word) -> Any:
+        wide = arith.extui(ir.IntegerType.get_signless(64), index)
+        flags = llvm.GEPNoWrapFlags.none
+        return llvm.getelementptr(memory.type, memory, [wide], [_DYNAMIC], self._i32, flags)
 
     def _address(self, memory: Memory, offset: Word) -> Any:
         byte = ir.IntegerType.get_signless(8)

@@ -3,6 +3,7 @@
 Both fused ops end here. What cannot be done is an `UnsupportedError` that says why.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -39,12 +40,7 @@ def check_fused(weight: CompressedTensor, x_dtype: Any, *, contracts_rows: bool)
         UnsupportedError: with the reason.
     """
     wanted = LAYOUT_MMA if contracts_rows else LAYOUT_MMA_T
-    if weight.layout not in MMA_LAYOUTS:
-        raise UnsupportedError(
-            "the fused kernel takes weights in a layout for tensor cores",
-            got=weight,
-            fix=f"relayout(weight, {wanted!r})",
-        )
+    check_mma(weight, fix=f"relayout(weight, {wanted!r})")
     if weight.layout != wanted:
         raise UnsupportedError(
             f"the fused kernel sums along the depth of {wanted}", got=weight.layout
@@ -54,8 +50,20 @@ def check_fused(weight: CompressedTensor, x_dtype: Any, *, contracts_rows: bool)
             "the fused kernel takes x of the weights' dtype",
             got=f"{dtype_name(np.dtype(x_dtype))} x for {dtype_name(weight.dtype)} weights",
         )
-    if not weight.size:
-        raise UnsupportedError("the fused kernel takes no empty matrix", got=weight)
+
+
+def check_mma(tensor: CompressedTensor, fix: str = "") -> None:
+    """Refuse tensors that the kernels cannot read.
+
+    Raises:
+        UnsupportedError: with the reason, and `fix`.
+    """
+    if tensor.layout not in MMA_LAYOUTS:
+        raise UnsupportedError(
+            "the kernels take weights in a layout for tensor cores", got=tensor, fix=fix
+        )
+    if not tensor.size:
+        raise UnsupportedError("the kernels take no empty matrix", got=tensor)
 
 
 def require_fused_gpu() -> Gpu:
@@ -102,7 +110,7 @@ def multiply_blocks(
     Returns:
         y: float32 [C, m, N]; the shares of the depth are added in their order.
     """
-    from pallas_kernels.mma.kernel import decode_matmul_transposed
+    from pallas_kernels.mma.kernel_matmul import decode_matmul_transposed
 
     rows, depth = weight.shape[-2:] if weight.layout == LAYOUT_MMA else weight.shape[:-3:-1]
     groups, steps = matrix_grid(rows, depth)
@@ -122,3 +130,33 @@ def multiply_blocks(
     for share in range(1, split_k):
         total = total + y_t[share]
     return total[:, :rows].swapaxes(1, 2)
+
+
+def decode_tensor(tensor: CompressedTensor, gpu: Gpu, *, interpret: Any = False) -> jax.Array:
+    """The whole tensor, in an mma layout, by the kernel.
+
+    Args:
+        tensor: matrices [.., N, K] or [.., K, N].
+        gpu: where it runs.
+        interpret: Pallas' interpret parameters, or False.
+    """
+    from pallas_kernels.mma.kernel_decode import decode_matrices
+
+    rows_first = tensor.layout == LAYOUT_MMA
+    rows, depth = tensor.shape[-2:] if rows_first else tensor.shape[:-3:-1]
+    groups, steps = matrix_grid(rows, depth)
+    num_matrices = math.prod(tensor.shape[:-2])
+    # As few blocks as fill the GPU: each has its pipeline to fill first.
+    wanted = -(-gpu.num_sms // (num_matrices * groups))
+    splits = next(n for n in range(min(wanted, steps), steps + 1) if steps % n == 0)
+    matrices = decode_matrices(
+        tensor.streams,
+        spec=float_spec(tensor.dtype),
+        layout=tensor.layout,
+        num_matrices=num_matrices,
+        groups=groups,
+        steps=steps,
+        num_splits=splits,
+        interpret=interpret,
+    )
+    return matrices[:, : tensor.shape[-2], : tensor.shape[-1]].reshape(tensor.shape)

@@ -86,13 +86,17 @@ class Wgmma:
     def multiply(
         self, call: Any, acc: Any, tiles: Any, plane: Any, x_smem: Any, spec: FloatSpec
     ) -> Any:
-        """See `Product`; one call for the whole depth, so that descriptors are made once."""
-        (weights,) = call(
-            functools.partial(_decode, spec=spec),
+        """See `Product`; few calls, so that descriptors are made once: the whole depth is 64
+        registers of weights, which beside 44 of stored words is what a lane has room for."""
+        num_parts = 1 if spec.mantissa_bits == 7 else 2
+        depth = MMA_TILE_DEPTH // num_parts
+        parts = call(
+            functools.partial(_decode, spec=spec, num_parts=num_parts),
             memories=[tiles, plane],
-            results=[Fragment(MMA_TILE_DEPTH, spec.dtype)],
+            results=[Fragment(depth, spec.dtype)] * num_parts,
         )
-        plgpu.wgmma(acc, weights, x_smem.T)
+        for index, weights in enumerate(parts):
+            plgpu.wgmma(acc, weights, x_smem.at[:, pl.ds(index * depth, depth)].T)
         return acc
 
     def wait(self) -> None:
@@ -157,10 +161,14 @@ class Mma:
         return acc
 
 
-def _decode(lanes: Lanes, words: Memory, plane: Memory, *, spec: FloatSpec) -> list[list[Word]]:
-    """All of a step's weights as one operand A, [64, 256]."""
+def _decode(
+    lanes: Lanes, words: Memory, plane: Memory, *, spec: FloatSpec, num_parts: int
+) -> list[list[Word]]:
+    """A step's weights as operands A, [64, 256 / num_parts] each."""
     groups = decode_groups(lanes, words, plane, spec)
-    return [[word for group in groups for word in group]]
+    all_words = [word for group in groups for word in group]
+    size = len(all_words) // num_parts
+    return [all_words[i * size : (i + 1) * size] for i in range(num_parts)]
 
 
 def _decode_and_multiply(

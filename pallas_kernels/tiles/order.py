@@ -17,14 +17,26 @@ from pallas_kernels.tensor import CompressedTensor
 from pallas_kernels.versions import BARRIERS_ORDER_PROGRAMS
 
 
-def decoded_after(x: jax.Array, weight: CompressedTensor) -> tuple[jax.Array, CompressedTensor]:
-    """The two as they are; but what is computed of the weight waits for `x`."""
-    x, weight = lax.optimization_barrier((x, jax.tree.map(jnp.asarray, weight)))
+def decoded_after(weight: CompressedTensor, x: jax.Array) -> CompressedTensor:
+    """The weight as it is; but in a traced program, decoding it waits for `x`.
+
+    `decode_matmul` does so by itself. Who calls `decode` inside a program calls this first.
+
+    Args:
+        weight: any compressed tensor; its streams may have leading axes.
+        x: any array that the weight is about to meet.
+
+    Returns:
+        weight: to be decoded in the place of the one given.
+    """
+    # What is multiplied is the x from before the barrier, as in a plain program: XLA may leave out
+    # roundings on the way into a product, but not across a barrier.
+    _, weight = lax.optimization_barrier((x, jax.tree.map(jnp.asarray, weight)))
     if BARRIERS_ORDER_PROGRAMS or weight.codec == RAW or not x.size:
-        return x, weight
+        return weight
     # Costs nothing either, but where x is sharded all devices need an element of it.
     element = lax.bitcast_convert_type(x.reshape(-1)[0], np.dtype(f"u{x.dtype.itemsize}"))
     # Zero, for no element has 128 bits; XLA does not see it.
     zero = (lax.population_count(element) >> 7).astype(jnp.uint8)
     exponents = weight.streams["exponents"] + zero
-    return x, dataclasses.replace(weight, streams=weight.streams | {"exponents": exponents})
+    return dataclasses.replace(weight, streams=weight.streams | {"exponents": exponents})

@@ -29,6 +29,20 @@ class PassPlan:
 
 
 @dataclass(frozen=True)
+class Across:
+    """Parts of a batch through all layers, overlapping.
+
+    Attributes:
+        num_parts: equal parts of the batch.
+        orders: of operations, the stages of all layers counted on: forward and, in training,
+            backward.
+    """
+
+    num_parts: int
+    orders: tuple[Order, ...]
+
+
+@dataclass(frozen=True)
 class Disaggregated:
     """Attention and experts on devices of their own (FinDEP).
 
@@ -58,8 +72,7 @@ class Candidate:
         one_link: whether all communication shares one stream.
         forward: each layer after the other; None where layers overlap.
         backward: the same; None when serving or where layers overlap.
-        across: where layers overlap: the orders of the two halves of a batch through all of them,
-            forward and, in training, backward.
+        across: where layers overlap.
         disaggregated: where attention and experts are on devices of their own.
         gradients: bytes of all-reduces in each window of the backward pass: for every layer, last
             first, during each of its blocks; then after the pass. Where layers overlap: in every
@@ -75,7 +88,7 @@ class Candidate:
     one_link: bool = False
     forward: PassPlan | None = None
     backward: PassPlan | None = None
-    across: tuple[Order, ...] = ()
+    across: Across | None = None
     disaggregated: Disaggregated | None = None
     gradients: tuple[float, ...] = ()
     gradient_piece_nbytes: float = 0.0

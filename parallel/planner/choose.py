@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from pallas_kernels import ArgumentError
+from parallel.planner.bound import bound_s
 from parallel.planner.candidate import Candidate
 from parallel.planner.machine import Machine
 from parallel.planner.plan import Considered, Plan
 from parallel.planner.problem import NUM_CHUNKS_MAX, Problem
 from parallel.planner.strategies import (
+    combined,
     compass,
     disaggregated,
-    exact,
     fsmoe,
     hiermoe,
     mast,
@@ -37,7 +38,7 @@ STRATEGIES: Mapping[str, Callable[[Problem], Candidate | None]] = MappingProxyTy
         "fsmoe": fsmoe.propose,
         "mast": mast.propose,
         "findep": disaggregated.propose,
-        "exact": exact.propose,
+        "combined": combined.propose,
     }
 )
 
@@ -66,5 +67,9 @@ def plan(workload: Workload, machine: Machine, *, num_chunks_max: int = NUM_CHUN
     candidates.sort(key=lambda candidate: candidate.seconds)
     considered = tuple(Considered(c.strategy, c.seconds, c.reason) for c in candidates)
     return Plan(
-        workload=workload, machine=machine.name, chosen=candidates[0], considered=considered
+        workload=workload,
+        machine=machine.name,
+        chosen=candidates[0],
+        considered=considered,
+        bound_s=bound_s(problem),
     )

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
+from parallel.planner.across import idle_windows, layer_chain
 from parallel.planner.block import Block
-from parallel.planner.candidate import Candidate
+from parallel.planner.candidate import Across, Candidate
 from parallel.planner.problem import Problem
 from parallel.planner.shop import Order, Stage, tasks_of
 from parallel.planner.simulate import simulate
 from parallel.planner.step import Step
 from parallel.planner.strategies import disaggregated, findep
-from parallel.planner.strategies.mast import idle_windows, layer_chain
 from parallel.planner.task import Task, Timeline
 from parallel.planner.windows import in_pieces_s
 
@@ -33,8 +33,8 @@ def step_tasks(problem: Problem, candidate: Candidate) -> list[Task]:
         depth = findep.Depth(choice.num_micro, choice.num_parts, choice.sequencing)  # type: ignore[arg-type]
         times = disaggregated.times_of(problem, choice.num_experts, depth)
         return findep.tasks_of(times, depth, step.num_layers)
-    if candidate.across:
-        return _across(step, candidate)
+    if candidate.across is not None:
+        return _across(step, candidate.across, candidate.gradients)
     return _layers(step, candidate)
 
 
@@ -80,19 +80,19 @@ def _append_exchange(tasks: list[Task], exchange_s: float) -> list[Task]:
     return tasks
 
 
-def _across(step: Step, candidate: Candidate) -> list[Task]:
-    """Two halves across layers, exchanges of gradients in the gaps of the slow link."""
+def _across(step: Step, across: Across, gradients: Sequence[float]) -> list[Task]:
+    """Parts across layers, exchanges of gradients in the gaps of the slow link."""
     tasks: list[Task] = []
-    for part, order in zip(step.passes.values(), candidate.across, strict=True):
-        layer = layer_chain(part, step)
+    for part, order in zip(step.passes.values(), across.orders, strict=True):
+        layer = layer_chain(part, step, across.num_parts)
         start = (_barrier(tasks),) if tasks else ()
         stages = layer * step.num_layers
         if part is step.backward:
-            fillers, order = _with_gaps_filled(layer, order, step, candidate.gradients)
+            fillers, order = _with_gaps_filled(layer, order, step, gradients)
             tasks += tasks_of(stages, order, fillers, base=len(tasks), after=start)
         else:
             tasks += tasks_of(stages, order, base=len(tasks), after=start)
-    left = candidate.gradients[-1] if candidate.gradients else 0.0
+    left = gradients[-1] if gradients else 0.0
     return _append_exchange(tasks, step.all_reduce(left))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from pallas_kernels import ArgumentError
 from parallel.planner.cost import Cost, Line
@@ -10,7 +9,6 @@ from parallel.planner.simulate import Contention
 
 # "flat_all_to_all" is one exchange over all devices, whatever node they are on.
 COLLECTIVES = ("all_to_all", "flat_all_to_all", "all_gather", "reduce_scatter", "all_reduce")
-_NOTHING: Mapping[str, Cost] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +23,7 @@ class Link:
 
     latency_s: float
     s_per_byte: float
-    fits: Mapping[str, Cost] = field(default=_NOTHING)
+    fits: Mapping[str, Cost] = field(default_factory=dict)
 
     def __post_init__(self):
         if unknown := sorted(set(self.fits) - set(COLLECTIVES)):

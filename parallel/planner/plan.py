@@ -32,12 +32,14 @@ class Plan:
         machine: name of the machine.
         chosen: the schedule.
         considered: all candidates, fastest first.
+        bound_s: seconds that no schedule beats in which every device does attention and experts.
     """
 
     workload: Workload
     machine: str
     chosen: Candidate
     considered: tuple[Considered, ...]
+    bound_s: float
 
     @property
     def seconds(self) -> float:
@@ -61,4 +63,6 @@ class Plan:
         mesh = f"{load.num_inter}x{load.num_intra}"
         title = f"{load.num_layers} layers, {load.mode}, mesh {mesh} of machine {self.machine}"
         reason = f"Chosen: {self.chosen.strategy} ({self.chosen.reason}), the least predicted time."
-        return "\n".join([title, *lines, reason])
+        bound = f"The busiest resource alone needs {self.bound_s * 1e3:.3f} ms"
+        bound += f", {self.bound_s / self.seconds:.1%} of that."
+        return "\n".join([title, *lines, reason, bound])

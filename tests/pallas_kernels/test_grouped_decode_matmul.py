@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pallas_kernels import ArgumentError, dtype_from_name, grouped_decode_matmul
-from tests.pallas_kernels.matrix_cases import DTYPES, coded, error_bound, patched, rows_of
+from tests.pallas_kernels.matrix_cases import coded, error_bound, patched, rows_of
 from tests.support.equal import assert_same_bits
 from tests.support.weights import gaussian
 
@@ -38,8 +38,10 @@ def check(name, num_rows, sizes, depth, num_out, transpose):
     check_error(y, x, weights, sizes, transpose)
 
 
-@pytest.mark.parametrize("transpose", [False, True])
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(
+    "name, transpose",
+    [("bfloat16", False), ("bfloat16", True), ("float16", True), ("float32", False)],
+)
 def test_ragged_groups(name, transpose):
     """Longer than a block, of one row, empty, and rows of nobody."""
     check(name, 300, [141, 0, 1, 155], 37, 53, transpose)

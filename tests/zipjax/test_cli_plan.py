@@ -6,6 +6,8 @@ import pytest
 
 from parallel.planner import MACHINES, machine_to_json, plan_from_json
 from zipjax.cli import main
+from zipjax.cli.plan import workload_of
+from zipjax.models import CausalConfig, LatentConfig, MlpConfig, RopeConfig, SparseConfig
 
 CONFIG = {
     "model_type": "qwen3_moe",
@@ -39,7 +41,7 @@ def run(folder, *more, mesh="8x8", machine="h200") -> int:
 def test_a_table_and_a_line(folder, capsys):
     assert run(folder) == 0
     out, err = capsys.readouterr()
-    for strategy in ("sequential", "pipemoe", "fsmoe", "schemoe", "mast", "exact"):
+    for strategy in ("sequential", "pipemoe", "fsmoe", "schemoe", "mast", "combined"):
         assert strategy in out
     assert "3 layers, train, mesh 8x8 of machine h200" in out
     assert err.startswith("Planned 3 layers on 64 devices: ") and err.count("\n") == 1
@@ -91,3 +93,27 @@ def test_a_broken_machine_file_and_a_dense_model(folder, capsys):
     (folder / "config.json").write_text(json.dumps(dense | {"model_type": "qwen3"}))
     assert run(folder) == 2
     assert "mixtures" in capsys.readouterr().err
+
+
+def test_a_model_with_latent_attention_and_dense_layers():
+    """As DeepSeek-V3: only mixtures are planned, each with its shared expert."""
+    sparse = SparseConfig(num_experts=256, num_selected=8, hidden=2048, shared_hidden=2048)
+    config = CausalConfig(
+        architecture="deepseek_v3",
+        vocab_size=1000,
+        width=7168,
+        attention=LatentConfig(
+            num_heads=128,
+            query_rank=1536,
+            latent_rank=512,
+            nope_dim=128,
+            rope_dim=64,
+            value_dim=128,
+        ),
+        feed_forward=(MlpConfig(hidden=18432),) * 3 + (sparse,) * 58,
+        windows=(None,) * 61,
+        rope=RopeConfig(),
+    )
+    workload = workload_of(config, num_inter=8, num_intra=8)
+    assert (workload.num_layers, workload.num_experts, workload.shared_hidden) == (58, 256, 2048)
+    assert (workload.num_kv_heads, workload.head_dim) == (128, 192)

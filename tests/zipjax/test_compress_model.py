@@ -37,6 +37,7 @@ def compressed_paths(report):
     return [row.path for row in report.rows if row.compressed]
 
 
+@pytest.mark.slow
 def test_results_are_the_same_bits_and_the_way_back_is_exact():
     model = Zoo(nnx.Rngs(0))
     want = apply(model, TOKENS)

@@ -10,6 +10,7 @@ import zipjax
 from tests.support.equal import assert_same_bits
 from zipjax.nn import TWINS, CompressedParam, SwigluExperts
 
+BF16 = {"param_dtype": jnp.bfloat16}
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -57,7 +58,9 @@ def gradients(layer, x):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("param_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "param_dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"]
+)
 def test_results_and_gradients(name, param_dtype):
     make, x = LAYERS[name]
     plain = make(param_dtype=jnp.dtype(param_dtype), rngs=nnx.Rngs(0))
@@ -66,6 +69,7 @@ def test_results_and_gradients(name, param_dtype):
     assert_same_bits(gradients(twin, x), gradients(plain, x))
 
 
+@pytest.mark.slow  # a program for each
 @pytest.mark.parametrize("param_dtype", DTYPES)
 @pytest.mark.parametrize("x_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", [None, "bfloat16", "float32"])
@@ -97,8 +101,7 @@ def test_options_of_the_product_are_kept():
 
 
 @pytest.mark.parametrize("num_embeddings", [1, 300])
-@pytest.mark.parametrize("param_dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("dtype", [None, "float16"])
+@pytest.mark.parametrize(("param_dtype", "dtype"), [("bfloat16", None), ("float32", "float16")])
 def test_embeddings(num_embeddings, param_dtype, dtype):
     """Rows out of range are NaN and negative ones count from the end, as in the plain layer."""
     features = 5000 if num_embeddings == 1 else 96
@@ -125,7 +128,7 @@ def attend(layer, query):
     return layer.attend(query)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])
 def test_embeddings_take_every_integer(dtype):
     plain = nnx.Embed(300, 96, param_dtype=jnp.bfloat16, rngs=nnx.Rngs(0))
     ends = np.iinfo(dtype)
@@ -166,3 +169,26 @@ def test_the_backward_pass_decodes_again():
     _, vjp = jax.vjp(lambda x: nnx.merge(graphdef, state)(x), x)
     kept = [leaf for leaf in jax.tree.leaves(vjp) if leaf.dtype == jnp.float32]
     assert all(leaf.size < 64 * 64 for leaf in kept)
+
+
+def test_matrices_are_decoded_one_at_a_time():
+    """Neither all at the start, nor once for all steps of a loop."""
+    layers = [nnx.Linear(512, 512, **BF16, rngs=nnx.Rngs(i)) for i in range(8)]
+    model, x = nnx.Sequential(*layers), draw(4, 512, dtype=jnp.bfloat16)
+
+    def temporary_nbytes():
+        graphdef, state = nnx.split(model)
+
+        @jax.jit
+        def five_times(state, x):
+            def step(x, _):
+                return nnx.merge(graphdef, state)(x), None
+
+            return jax.lax.scan(step, x, None, length=5)[0]
+
+        return five_times.lower(state, x).compile().memory_analysis().temp_size_in_bytes
+
+    # On CPU the plain program of jax 0.10 converts all its matrices to float32 beforehand.
+    plain_nbytes = temporary_nbytes()
+    zipjax.compress_model(model)
+    assert temporary_nbytes() - plain_nbytes < 3 * 2 * 512 * 512

@@ -13,6 +13,7 @@ from zipjax.cli.compress import Compress
 from zipjax.cli.decompress import Decompress
 from zipjax.cli.doctor import Doctor
 from zipjax.cli.estimate import Estimate
+from zipjax.cli.generate import Generate
 from zipjax.cli.inspect import Inspect
 from zipjax.cli.plan import PlanCommand
 from zipjax.cli.selftest import Selftest
@@ -27,6 +28,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "inspect": Inspect,
     "verify": Verify,
     "estimate": Estimate,
+    "generate": Generate,
     "plan": PlanCommand,
     "doctor": Doctor,
     "selftest": Selftest,

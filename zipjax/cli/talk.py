@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from zipjax.cli.options import TalkOptions
 
@@ -37,10 +41,10 @@ class Talk:
         width = None if sys.stdout.isatty() else _TABLE_WIDTH
         Console(highlight=False, width=width).print(table)
 
-    def text(self, text: str) -> None:
-        """Print text for people; nothing with --json or --quiet."""
+    def text(self, text: str, *, end: str = "\n") -> None:
+        """Print text for people, at once; nothing with --json or --quiet."""
         if not self._options.json and not self._options.quiet:
-            print(text)
+            print(text, end=end, flush=True)
 
     def data(self, value: dict[str, Any]) -> None:
         """Print an object for machines; nothing without --json."""
@@ -55,19 +59,40 @@ class Talk:
     @contextmanager
     def progress(self, doing: str, nbytes: int) -> Iterator[Callable[[int], None]]:
         """Show a bar over `nbytes` bytes; gives the function that moves it on by some of them."""
-        hidden = self._options.quiet or self._options.no_progress or not _is_live(self._stderr)
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with self._bar(doing, nbytes, columns, hidden=False) as advance:
+            yield advance
+
+    @contextmanager
+    def tokens(self, doing: str, count: int) -> Iterator[Callable[[int], None]]:
+        """Show a bar over `count` tokens; none where text goes to the same terminal meanwhile."""
+        shares_terminal = not self._options.json and sys.stdout.isatty()
+        columns = (BarColumn(), MofNCompleteColumn(), _TokensPerSecond())
+        with self._bar(doing, count, columns, hidden=shares_terminal) as advance:
+            yield advance
+
+    @contextmanager
+    def _bar(
+        self, doing: str, total: int, columns: tuple[ProgressColumn, ...], *, hidden: bool
+    ) -> Iterator[Callable[[int], None]]:
+        silent = self._options.quiet or self._options.no_progress or not _is_live(self._stderr)
         with Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
+            *columns,
             console=self._stderr,
             transient=True,
-            disable=hidden,
+            disable=hidden or silent,
         ) as progress:
-            task = progress.add_task(doing, total=nbytes)
+            task = progress.add_task(doing, total=total)
             yield lambda num_done: progress.advance(task, num_done)
+
+
+class _TokensPerSecond(ProgressColumn):
+    """How fast they come."""
+
+    def render(self, task: Task) -> Text:
+        """`12.3 tokens/s`, once it is known."""
+        return Text("" if task.speed is None else f"{task.speed:.1f} tokens/s")
 
 
 def nbytes_text(nbytes: float) -> str:

@@ -6,3 +6,4 @@ from zipjax.compression.report import CompressionReport as CompressionReport
 from zipjax.compression.report import ReportRow as ReportRow
 from zipjax.compression.structure import set_structure as set_structure
 from zipjax.compression.structure import structure_of as structure_of
+from zipjax.compression.use_kernels import use_kernels as use_kernels

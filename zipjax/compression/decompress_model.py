@@ -8,7 +8,7 @@ from flax import nnx
 from pallas_kernels import ArgumentError
 from zipjax.compression.inventory import Held, take_inventory
 from zipjax.compression.placement import plain_sharding
-from zipjax.nn import CompressedParam, Twins, change_class, decode_pieces, plain_class
+from zipjax.nn import CompressedParam, Twins, change_class, decode_pieces, plain_class, set_variable
 
 
 def decompress_model(model: nnx.Module, *, twins: Twins | None = None) -> None:
@@ -46,7 +46,7 @@ def _restore(held: Held, twins: Twins | None) -> None:
     param: Any = held.variable
     plain = param.plain.restore(_decode(param))
     for holder in held.holders:
-        setattr(holder.node, holder.name, plain)
+        set_variable(holder.node, holder.name, plain)
         cls = plain_class(type(holder.node), twins)
         if cls is not None and not _holds_compressed(holder.node):
             change_class(holder.node, cls)
@@ -62,4 +62,4 @@ def _decode(param: CompressedParam) -> Any:
 
 
 def _holds_compressed(node: Any) -> bool:
-    return any(isinstance(value, CompressedParam) for value in vars(node).values())
+    return any(isinstance(held.variable, CompressedParam) for held in take_inventory(node))

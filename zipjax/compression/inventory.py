@@ -6,6 +6,8 @@ from typing import Any
 
 from flax import nnx
 
+from zipjax.nn import bridged_params
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -29,25 +31,43 @@ class Holder:
 
 @dataclass(frozen=True)
 class Held:
-    """A variable and all that hold it, in the order of the model; the first gives it its name."""
+    """A variable and all that hold it, by path; the first gives it its name."""
 
     variable: nnx.Variable
     holders: list[Holder] = field(default_factory=list)
 
 
 def take_inventory(model: nnx.Module) -> list[Held]:
-    """All variables of a model, in the order of its graph."""
+    """All variables of a model by their paths, numbers in order."""
+    nodes = [(".".join(map(str, path)), node) for path, node in nnx.iter_graph(model)]
+    bridges = tuple(f"{path}." for path, node in nodes if isinstance(node, nnx.bridge.ToNNX))
+    holders = [
+        (value, Holder(path, node, str(name)))
+        for path, node in nodes
+        if not _is_inside(path, bridges)
+        for name, value in _entries(node)
+        if isinstance(value, nnx.Variable)
+    ]
     found: dict[int, Held] = {}
-    for path, node in nnx.iter_graph(model):
-        for name, value in _entries(node):
-            if isinstance(value, nnx.Variable):
-                held = found.setdefault(id(value), Held(value))
-                held.holders.append(Holder(".".join(map(str, path)), node, str(name)))
+    for variable, holder in sorted(holders, key=lambda entry: _natural(entry[1].variable_path)):
+        found.setdefault(id(variable), Held(variable)).holders.append(holder)
     return list(found.values())
 
 
+def _natural(path: str) -> list[tuple[int, str]]:
+    """A key by which layer 10 comes after layer 9."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in path.split(".")]
+
+
+def _is_inside(path: str, bridges: tuple[str, ...]) -> bool:
+    """Whether a node is one of the dicts in which a bridge keeps a Linen module's variables."""
+    return bool(path) and any(path.startswith(bridge.lstrip(".")) for bridge in bridges)
+
+
 def _entries(node: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(node, nnx.Pytree):
+    if isinstance(node, nnx.bridge.ToNNX):
+        yield from bridged_params(node).items()
+    elif isinstance(node, nnx.Pytree):
         yield from vars(node).items()
     elif isinstance(node, dict):
         yield from node.items()

@@ -16,7 +16,14 @@ from jax.sharding import NamedSharding
 from pallas_kernels import CompressedTensor, FormatError, dtype_from_name, dtype_name, stream_specs
 from zipjax.compression.inventory import Held, Holder, take_inventory
 from zipjax.compression.placement import stream_sharding
-from zipjax.nn import CompressedParam, Twins, become_twin, find_twin, set_compressed
+from zipjax.nn import (
+    CompressedParam,
+    Twins,
+    become_twin,
+    find_twin,
+    get_variable,
+    set_compressed,
+)
 
 VERSION = 1
 
@@ -96,10 +103,9 @@ def _set_one(held: Held, described: Mapping[str, Any], twins: Twins | None) -> N
     set_compressed(
         first.node, {name: tensor}, cut_dims={name: cut_dims}, twin=_twin_class(first, twins)
     )
+    param = get_variable(first.node, name)
     for holder in held.holders[1:]:
-        become_twin(
-            holder.node, _twin_class(holder, twins), {holder.name: getattr(first.node, name)}
-        )
+        become_twin(holder.node, _twin_class(holder, twins), {holder.name: param})
 
 
 def _twin_class(holder: Holder, twins: Twins | None) -> type[nnx.Module]:

@@ -11,7 +11,7 @@ both on what both can read. A file is
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +182,15 @@ def _source(source: FileSource, place: Place, start: int) -> TensorSource:
         data = source.read(start + place.begin, place.end - place.begin)
         return data.view(place.dtype).reshape(place.shape)
 
-    return TensorSource(name=place.name, dtype=place.dtype, shape=place.shape, read=read)
+    def read_parts(part_elems: int) -> Iterator[np.ndarray]:
+        step = part_elems * place.dtype.itemsize
+        for begin in range(place.begin, place.end, step):
+            data = source.read(start + begin, min(step, place.end - begin))
+            yield data.view(place.dtype)
+
+    return TensorSource(
+        name=place.name, dtype=place.dtype, shape=place.shape, read=read, read_parts=read_parts
+    )
 
 
 def _place(name: str, item: Any) -> Place:

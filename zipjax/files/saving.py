@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,34 +92,50 @@ def save_sources(
         ready = map_in_order(
             lambda source: _prepare(source, first_by_key), sources, num_threads=num_threads
         )
-        for source, (key, tensor) in zip(sources, ready, strict=True):
-            _write(writer, source, key, tensor, first_by_key)
+        for source, prepared in zip(sources, ready, strict=True):
+            _write(writer, source, prepared, first_by_key)
             if on_tensor is not None:
                 on_tensor(source)
         file_nbytes = writer.commit(check=check)
         return summarize(path, writer.index, file_nbytes=file_nbytes)
 
 
-def _prepare(
-    source: TensorSource, first_by_key: Mapping[Key, TensorSource]
-) -> tuple[Key, CompressedTensor | None]:
-    """The key of a tensor, and the tensor compressed, or None where its like is written already."""
+@dataclass
+class _Prepared:
+    """A tensor ready to be written.
+
+    Attributes:
+        key: its key.
+        tensor: compressed, until it is taken; None where its like is written already.
+    """
+
+    key: Key
+    tensor: CompressedTensor | None
+
+    def take(self) -> CompressedTensor | None:
+        """Give the tensor up, so that it is gone before the next one is prepared."""
+        tensor, self.tensor = self.tensor, None
+        return tensor
+
+
+def _prepare(source: TensorSource, first_by_key: Mapping[Key, TensorSource]) -> _Prepared:
+    """Read and compress a tensor, unless its like is written already."""
     value = source.read()
     original = _original(value)
     key = (source.dtype, source.shape, tensor_digest(original))
     if key in first_by_key:
-        return key, None
-    return key, value if isinstance(value, CompressedTensor) else compress(original)
+        return _Prepared(key, None)
+    return _Prepared(key, value if isinstance(value, CompressedTensor) else compress(original))
 
 
 def _write(
     writer: ContainerWriter,
     source: TensorSource,
-    key: Key,
-    tensor: CompressedTensor | None,
+    prepared: _Prepared,
     first_by_key: dict[Key, TensorSource],
 ) -> None:
     """Store a tensor, or tie it to an earlier one with the same bits."""
+    key, tensor = prepared.key, prepared.take()
     first = first_by_key.setdefault(key, source)
     # The digest only suggests equality; the bytes decide.
     if first is not source and np.array_equal(

@@ -12,6 +12,7 @@ from zipjax.array import decompress
 from zipjax.files.container import Container
 from zipjax.files.index import Origin
 from zipjax.files.npz_file import open_npz
+from zipjax.files.parts import decoded_parts
 from zipjax.files.safetensors_file import open_safetensors
 from zipjax.files.tensor_source import TensorSource
 from zipjax.files.wording import did_you_mean
@@ -68,6 +69,7 @@ def _container_source(container: Container, name: str) -> TensorSource:
         dtype=entry.dtype,
         shape=entry.shape,
         read=lambda: np.asarray(decompress(container.compressed(name))),
+        read_parts=lambda part_elems: decoded_parts(container.compressed(name), part_elems),
     )
 
 

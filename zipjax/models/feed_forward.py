@@ -34,6 +34,8 @@ class SparseMlp(nnx.Module):
     def __init__(self, config: CausalConfig, sparse: SparseConfig, *, rngs: nnx.Rngs):
         """Make router, experts and the expert that sees every token."""
         self.sparse, self.dtype = sparse, dtype_from_name(config.dtype)
+        # Where experts are spread over devices, to fetch some costs more than to ask them all.
+        self.fetches_experts = True
         self.gate = linear(
             config.width, sparse.num_experts, bias=False, dtype=jnp.float32, rngs=rngs
         )
@@ -56,6 +58,13 @@ class SparseMlp(nnx.Module):
             None if correction is None else correction[...].astype(jnp.float32),
             self.sparse,
         )
+        is_few = routing.expert_idx.size <= self.sparse.num_experts
+        ask = self._ask_chosen if is_few and self.fetches_experts else self._ask_all
+        mixed = ask(tokens, routing).astype(x.dtype).reshape(x.shape)
+        return mixed if self.shared_experts is None else mixed + self.shared_experts(x)
+
+    def _ask_all(self, tokens: Float[Array, "T W"], routing: moe.Routing) -> Float[Array, "T W"]:
+        """Line the tokens up before all experts."""
         graphdef, params = nnx.split(self.experts)
         mixed = moe.mixture(
             lambda params, rows: nnx.merge(graphdef, params)(rows),
@@ -63,9 +72,21 @@ class SparseMlp(nnx.Module):
             tokens,
             routing,
             wire_dtype=self.dtype,
-        ).values
-        mixed = mixed.astype(x.dtype).reshape(x.shape)
-        return mixed if self.shared_experts is None else mixed + self.shared_experts(x)
+        )
+        return mixed.values
+
+    def _ask_chosen(self, tokens: Float[Array, "T W"], routing: moe.Routing) -> Float[Array, "T W"]:
+        """Fetch the experts of every token: a step of generation reads no other's weights.
+
+        A bank of some experts is the bank with some rows of every array, compressed or not.
+        """
+        num_tokens, num_selected = routing.expert_idx.shape
+        chosen = routing.expert_idx.reshape(-1)
+        graphdef, params = nnx.split(self.experts)
+        bank = nnx.merge(graphdef, jax.tree.map(lambda leaf: leaf[chosen], params))
+        rows = jnp.repeat(tokens, num_selected, axis=0)[:, None]
+        answers = bank(rows).reshape(num_tokens, num_selected, -1).astype(jnp.float32)
+        return jnp.einsum("tkw,tk->tw", answers, routing.weights)
 
 
 def feed_forward(
@@ -74,3 +95,10 @@ def feed_forward(
     """The network that `layer` describes."""
     make = SwigluMlp if isinstance(layer, MlpConfig) else SparseMlp
     return make(config, layer, rngs=rngs)  # type: ignore[arg-type]
+
+
+def keep_experts_apart(model: nnx.Module) -> None:
+    """Say to the mixtures of a model that their experts are spread over devices."""
+    for _, node in nnx.iter_graph(model):
+        if isinstance(node, SparseMlp):
+            node.fetches_experts = False

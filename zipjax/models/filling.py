@@ -15,6 +15,7 @@ from zipjax.models.hf_names import Slot
 from zipjax.nn import TWINS, encode_pieces, encode_stack, set_compressed
 
 Sources = Mapping[str, TensorSource]
+_PART_ELEMS = 1 << 22
 
 
 def fill_plain(
@@ -71,7 +72,7 @@ def module_of(model: CausalLM, slot: Slot) -> Any:
 def _read_param(slot: Slot, sources: Sources) -> np.ndarray:
     """The values of one parameter, in the dtype of the file, its experts stacked."""
     if not slot.stacked:
-        return np.ascontiguousarray(next(_read_pieces(slot, sources)))
+        return next(_read_pieces(slot, sources))
     stack = np.empty(slot.shape, _dtype(slot, sources))
     for idx, piece in enumerate(_read_pieces(slot, sources)):
         stack[idx] = piece
@@ -80,8 +81,23 @@ def _read_param(slot: Slot, sources: Sources) -> np.ndarray:
 
 def _read_pieces(slot: Slot, sources: Sources) -> Iterator[np.ndarray]:
     for name in slot.names:
-        x = np.asarray(decompress(sources[name].read()))
-        yield x.T if slot.transposed else x
+        source = sources[name]
+        if slot.transposed:
+            yield _read_transposed(source)
+        else:
+            yield np.asarray(decompress(source.read()))
+
+
+def _read_transposed(source: TensorSource) -> np.ndarray:
+    """A matrix [N, K] as [K, N], never twice in memory."""
+    num_rows, num_columns = source.shape
+    if source.read_parts is None or not num_rows * num_columns:
+        return np.ascontiguousarray(np.asarray(decompress(source.read())).T)
+    x = np.empty((num_columns, num_rows), source.dtype)
+    rows = max(1, _PART_ELEMS // num_columns)
+    for idx, part in enumerate(source.read_parts(rows * num_columns)):
+        x[:, idx * rows : (idx + 1) * rows] = part.reshape(-1, num_columns).T
+    return x
 
 
 def _dtype(slot: Slot, sources: Sources) -> np.dtype:

@@ -17,6 +17,7 @@ from zipjax.files.model_folder import ModelFolder, open_model_folder
 from zipjax.files.tensor_source import TensorSource
 from zipjax.models.causal_config import CausalConfig
 from zipjax.models.causal_lm import CausalLM, abstract_model
+from zipjax.models.feed_forward import keep_experts_apart
 from zipjax.models.filling import fill_compressed, fill_plain, is_compressible
 from zipjax.models.fitting import require_fit
 from zipjax.models.hf_config import config_from_hf
@@ -79,6 +80,8 @@ def load_model(
         if on_bytes is not None:
             on_bytes(sum(sources[name].nbytes for name in slot.names))
     _require_tied(sources, config)
+    if placement is not None and placement.spreads_experts:
+        keep_experts_apart(model)
     return model
 
 

@@ -11,8 +11,8 @@ from zipjax.models.hf_names import Slot
 
 # Tensor parallelism (Megatron-LM, section 3): the first matrix of a pair is cut by columns, so
 # that each device computes heads or hidden elements of its own, and the second by rows.
-_BY_COLUMNS = frozenset("q_proj k_proj v_proj q_b_proj kv_b_proj gate_proj up_proj lm_head".split())
-_BY_ROWS = frozenset("o_proj down_proj".split())
+BY_COLUMNS = frozenset("q_proj k_proj v_proj q_b_proj kv_b_proj gate_proj up_proj lm_head".split())
+BY_ROWS = frozenset("o_proj down_proj".split())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,11 @@ class Placement:
         axes = zip(_axes(slot, self), slot.shape, strict=True)
         return NamedSharding(self.mesh, P(*(self._usable(axis, size) for axis, size in axes)))
 
+    @property
+    def spreads_experts(self) -> bool:
+        """Whether different devices have different experts."""
+        return self.mesh.shape.get(self.expert_axis, 1) > 1
+
     def part_nbytes(self, slot: Slot, nbytes: int) -> int:
         """Bytes that one device holds of a parameter of `nbytes`."""
         part = self.sharding(slot).shard_shape(slot.shape)
@@ -65,8 +70,8 @@ def _axes(slot: Slot, placement: Placement) -> tuple[str | None, ...]:
         return placement.expert_axis, *matrix
     if leaf == "embedding":
         return tensor, None
-    if module in _BY_COLUMNS:
+    if module in BY_COLUMNS:
         return (None, tensor) if leaf == "kernel" else (tensor,)
-    if module in _BY_ROWS and leaf == "kernel":
+    if module in BY_ROWS and leaf == "kernel":
         return tensor, None
     return (None,) * len(slot.shape)

@@ -8,6 +8,8 @@ from zipjax.nn.compressed_layers import CompressedEmbed as CompressedEmbed
 from zipjax.nn.compressed_layers import CompressedLinear as CompressedLinear
 from zipjax.nn.compressed_layers import CompressedLinearGeneral as CompressedLinearGeneral
 from zipjax.nn.compressed_layers import CompressedLoRALinear as CompressedLoRALinear
+from zipjax.nn.compressed_linen import CompressedToNNX as CompressedToNNX
+from zipjax.nn.compressed_linen import bridged_params as bridged_params
 from zipjax.nn.compressed_param import CompressedParam as CompressedParam
 from zipjax.nn.compressed_param import PlainVariable as PlainVariable
 from zipjax.nn.compressed_param import decode_param as decode_param
@@ -28,5 +30,7 @@ from zipjax.nn.twins import Twins as Twins
 from zipjax.nn.twins import become_twin as become_twin
 from zipjax.nn.twins import change_class as change_class
 from zipjax.nn.twins import find_twin as find_twin
+from zipjax.nn.twins import get_variable as get_variable
 from zipjax.nn.twins import plain_class as plain_class
 from zipjax.nn.twins import set_compressed as set_compressed
+from zipjax.nn.twins import set_variable as set_variable

@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from zipjax.nn.decoded import call_decoded
+from zipjax.nn.fused_linear import can_multiply_fused, multiply_fused
 from zipjax.nn.row_lookup import can_look_up, look_up
 
 
@@ -18,7 +19,12 @@ class CompressedLinear(nnx.Linear):
     """`nnx.Linear` whose `kernel` is a `CompressedParam`."""
 
     def __call__(self, inputs: Float[Array, "*B K"], out_sharding: Any = None) -> Array:
-        """Multiply by the decoded kernel: the bits of `nnx.Linear`."""
+        """Multiply by the decoded kernel: the bits of `nnx.Linear`.
+
+        After `zipjax.use_kernels`, by the fused kernel instead.
+        """
+        if out_sharding is None and can_multiply_fused(self, inputs):
+            return multiply_fused(self, inputs)
         return call_decoded(nnx.Linear.__call__, self, inputs, out_sharding=out_sharding)
 
 

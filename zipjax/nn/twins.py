@@ -16,6 +16,7 @@ from zipjax.nn.compressed_layers import (
     CompressedLinearGeneral,
     CompressedLoRALinear,
 )
+from zipjax.nn.compressed_linen import CompressedToNNX, bridged_params
 from zipjax.nn.compressed_param import CompressedParam, PlainVariable
 from zipjax.nn.experts import SwigluExperts
 from zipjax.nn.pieces import fill_empty_lists, num_lead_axes, whole_shape
@@ -49,6 +50,15 @@ TWINS: Twins = MappingProxyType(
         nnx.Einsum: Twin(CompressedEinsum, lambda layer: {"kernel": len(layer.kernel_shape)}),
         nnx.Conv: Twin(CompressedConv, lambda layer: {"kernel": len(layer.kernel_shape)}),
         nnx.Embed: Twin(CompressedEmbed, lambda _: {"embedding": 2}),
+        nnx.bridge.ToNNX: Twin(
+            CompressedToNNX,
+            # Which axes a Linen module would stack is not known: every matrix is one.
+            lambda layer: {
+                name: len(param.shape)
+                for name, param in bridged_params(layer).items()
+                if len(param.shape) > 1
+            },
+        ),
         SwigluExperts: Twin(CompressedSwigluExperts, lambda _: {"gate": 2, "up": 2, "down": 2}),
     }
 )
@@ -80,7 +90,7 @@ def set_compressed(
     params = {}
     for name, tensor in tensors.items():
         cuts = (cut_dims or {}).get(name, ())
-        plain = getattr(layer, name, None)
+        plain = get_variable(layer, name)
         if not isinstance(plain, nnx.Variable) or isinstance(plain, CompressedParam):
             raise ArgumentError(
                 f"{type(layer).__name__}.{name} must be a plain parameter",
@@ -97,8 +107,29 @@ def become_twin(
 ) -> None:
     """Put compressed parameters into a layer, whose class must then know them."""
     for name, param in params.items():
-        setattr(layer, name, param)
+        set_variable(layer, name, param)
     change_class(layer, cls)
+
+
+def get_variable(layer: nnx.Module, name: str) -> Any:
+    """An attribute of a layer, or with a dotted name an entry of its dicts; None if not there."""
+    first, *inner = name.split(".")
+    node = getattr(layer, first, None)
+    for key in inner:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+def set_variable(layer: nnx.Module, name: str, variable: nnx.Variable) -> None:
+    """Set an attribute of a layer, or with a dotted name an entry of its dicts."""
+    *outer, last = name.split(".")
+    if not outer:
+        setattr(layer, name, variable)
+        return
+    node = getattr(layer, outer[0])
+    for key in outer[1:]:
+        node = node[key]
+    node[last] = variable
 
 
 def change_class(layer: nnx.Module, cls: type[nnx.Module]) -> None:

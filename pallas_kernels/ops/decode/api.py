@@ -1,6 +1,8 @@
 """`decode`: which backend gives the array back."""
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,11 +11,13 @@ from pallas_kernels.codecs import raw
 from pallas_kernels.dispatch import Implementation, dispatch
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import RAW
-from pallas_kernels.ops.decode import host, reference
+from pallas_kernels.ops.decode import host, mosaic_gpu, reference
 from pallas_kernels.shapes import Array, Shaped
 from pallas_kernels.tensor import CompressedTensor
 
-_BACKENDS = MappingProxyType({"numpy": host.decode, "xla": reference.decode})
+_BACKENDS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"numpy": host.decode, "mosaic_gpu": mosaic_gpu.decode, "xla": reference.decode}
+)
 
 
 def decode(
@@ -24,8 +28,8 @@ def decode(
     Args:
         tensor: from `encode`, `encode_static` or a file. With NumPy streams the result is a NumPy
             array; with JAX streams a JAX array, and the call can be traced.
-        implementation: "numpy" (host memory only), "xla", names in the order to try, or None for
-            the best there is.
+        implementation: "numpy" (host memory only), "mosaic_gpu" (Hopper, Blackwell; mma layouts),
+            "xla", names in the order to try, or None for the best there is.
 
     Returns:
         x: `tensor.dtype` and `tensor.shape`.

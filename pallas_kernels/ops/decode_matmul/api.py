@@ -46,12 +46,13 @@ def decode_matmul(
     unless `transpose`. The sums are then taken in another order: as exact, but not with the same
     bits. A kernel ("mosaic_gpu") holds neither.
 
-    Differentiable in reverse mode in `x` and `bias`; the gradient holds what the product holds, and
-    has the bits of the plain product's where that has no bias or activation. Forward mode is
-    refused by JAX. The weight is a constant: its streams are integers, so `jax.grad` in it raises
-    JAX's TypeError ("grad requires real- or complex-valued inputs"), and with `allow_int=True`, or
-    in `jax.vjp`, its gradient is JAX's empty float0. To train weights, decompress them first and
-    train these; or leave them and train low-rank adapters (LoRA) beside them.
+    Differentiable in reverse mode in `x` and `bias`; the gradient holds what the product holds,
+    and has the bits of the plain product's unless `transpose` (then XLA on CPU may sum in another
+    order). Forward mode is refused by JAX. The weight is a constant: its streams are integers, so
+    `jax.grad` in it raises JAX's TypeError ("grad requires real- or complex-valued inputs"), and
+    with `allow_int=True`, or in `jax.vjp`, its gradient is JAX's empty float0. To train weights,
+    decompress them first and train these; or leave them and train low-rank adapters (LoRA) beside
+    them.
 
     `jax.vmap` is supported, over `x` and over weights whose streams are stacked.
 

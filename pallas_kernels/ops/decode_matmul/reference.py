@@ -62,9 +62,10 @@ def _cuts(call: Call, weight: CompressedTensor) -> bool:
 def _at_once(x: jax.Array, weight: CompressedTensor, call: Call, dtype: np.dtype) -> jax.Array:
     # The barrier keeps XLA from fusing the decoder into the product, whose bits would change. And
     # the matrix is transposed as `x @ w.T` does it: on CPU, other words for it have other bits.
-    x, weight = decoded_after(x, weight)
-    w = lax.optimization_barrier(decode_whole(weight)).astype(x.dtype)
-    return _dot(x, w.T if call.transpose else w, call.adjoint, dtype)
+    w = lax.optimization_barrier(decode_whole(decoded_after(weight, x))).astype(x.dtype)
+    if call.transpose and not call.adjoint:
+        return _dot(x, w.T, False, dtype)
+    return _dot(x, w, call.contracts_rows, dtype)
 
 
 def _by_block(x: jax.Array, weight: CompressedTensor, call: Call, dtype: np.dtype) -> jax.Array:

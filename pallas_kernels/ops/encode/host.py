@@ -29,7 +29,7 @@ from pallas_kernels.format import (
 )
 
 PIECE_TILES = 64
-_HISTOGRAM_ELEMS = 1 << 16
+_HISTOGRAM_ELEMS = 1 << 18
 _U16 = np.uint16
 
 Streams = dict[str, np.ndarray]
@@ -74,9 +74,22 @@ def _choose_base(bits: np.ndarray, spec: FloatSpec) -> int:
     histogram = np.zeros(spec.num_exponents, np.int64)
     for start in range(0, bits.size, _HISTOGRAM_ELEMS):
         words, mantissa_bits = _top_words(bits[start : start + _HISTOGRAM_ELEMS], spec)
-        exponent = _exponent(words, mantissa_bits, spec)
-        histogram += np.bincount(exponent, minlength=spec.num_exponents)
+        histogram += _histogram(_exponent(words, mantissa_bits, spec))[: spec.num_exponents]
     return window_from_histogram(histogram)
+
+
+def _histogram(values: np.ndarray) -> np.ndarray:
+    """How often each of 256 values occurs.
+
+    Two neighbours are counted as one number of 16 bits: four times as fast as one by one.
+    """
+    pairs = values[: values.size // 2 * 2].view(np.uint16)
+    counts = np.bincount(pairs, minlength=1 << 16).reshape(256, 256)
+    return (
+        counts.sum(axis=0)
+        + counts.sum(axis=1)
+        + np.bincount(values[2 * pairs.size :], minlength=256)
+    )
 
 
 def _empty_dense(x: np.ndarray, spec: FloatSpec) -> Streams:
@@ -106,7 +119,8 @@ def _encode_piece(
     if missing:
         exponent = np.concatenate([exponent, np.full(missing, base, np.uint8)])
     code = exponent - np.uint8(base)
-    escape = np.flatnonzero(code >= WINDOW_SIZE)
+    # 32 bits number the elements of a piece, and are sorted twice as fast as 64.
+    escape = np.flatnonzero(code >= WINDOW_SIZE).astype(np.int32)
     code[escape] = 0
     streams["codes"][tiles] = _pack_rows(code)
     _pack_remainder(words, mantissa_bits, tiles, streams, spec)
@@ -119,7 +133,7 @@ def _encode_piece(
     patch.sort()
     position = patch & TILE_ELEMS - 1
     where = (patch >> 12 << 12) | (position & TILE_ROWS - 1) << 8 | position >> 4
-    return patch + (first_tile << 12), exponent[where]
+    return patch.astype(np.int64) + (first_tile << 12), exponent[where]
 
 
 def _exponent(words: np.ndarray, mantissa_bits: int, spec: FloatSpec) -> np.ndarray:
@@ -168,8 +182,11 @@ def _pack_remainder(
     missing = -words.size % TILE_ELEMS
     if spec.width_bits > 8:
         # Sign and the seven highest bits of the mantissa make a byte.
-        byte = words >> _U16(mantissa_bits - 7) & _U16(0x7F)
-        streams["remainder"][elems] = byte | words >> _U16(8) & _U16(0x80)
+        byte = words >> _U16(8)
+        byte &= _U16(0x80)
+        shifted = words >> _U16(mantissa_bits - 7) if mantissa_bits > 7 else words
+        byte |= shifted & _U16(0x7F)
+        streams["remainder"][elems] = byte
         if mantissa_bits > 7:
             streams["remainder_low"][tiles] = _pack_rows(_fill(words & _U16(7), missing))
         return

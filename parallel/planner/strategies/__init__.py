@@ -1,1 +1,1 @@
-"""Every published schedule, one a file, and the exact one that contains them."""
+"""Every published schedule, one a file, and the one that combines them."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parallel.planner.block import block_of
 from parallel.planner.cost import Line
 from parallel.planner.exact_shop import best_order
 from parallel.planner.shop import Stage, run_order, stage_major
@@ -105,6 +106,20 @@ def fsmoe_orders(rng: np.random.Generator) -> Outcome:
         order = (*order[:degree], len(stages), *order[degree:])
     paper = run_order(stages, order, fillers)
     return Outcome(min(found.seconds for found in ours.values()), brute, paper)
+
+
+def fsmoe_exchange(rng: np.random.Generator) -> Outcome:
+    """The two orders that a plan carries, with an exchange where it belongs, against all."""
+    resources = "inter", "intra", "compute", "intra", "inter"
+    stages = [Stage(name, name, 1 + whole(rng)) for name in resources]
+    num_chunks = int(rng.integers(1, 3))
+    exchange = Stage("gradient", "inter", whole(rng, 30))
+    orders = stage_major(5, num_chunks), best_order(stages, num_chunks).order
+    blocks = [block_of(stages, num_chunks, order) for order in orders]
+    seconds = [b.seconds + max(0.0, exchange.seconds - b.idle_s) for b in blocks]
+    longer = [(*b.order[: b.place], 5, *b.order[b.place :]) for b in blocks]
+    assert seconds == [run_order(stages, order, [exchange]) for order in longer]
+    return Outcome(min(seconds), best_makespan(stages, num_chunks, [exchange]), seconds[0])
 
 
 def schemoe_orders(rng: np.random.Generator) -> Outcome:
@@ -274,6 +289,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Outcome]] = {
     "PipeMoE: orders": pipemoe_orders,
     "PipeMoE: degrees": pipemoe_degrees,
     "FSMoE: degrees and orders": fsmoe_orders,
+    "FSMoE: an exchange beside a layer": fsmoe_exchange,
     "FSMoE: gradients in windows": gradient_windows,
     "ScheMoE: orders": schemoe_orders,
     "Parm: S1 or S2": parm_choice,

@@ -53,6 +53,19 @@ def test_the_theorem_of_schemoe_has_an_exception():
     assert best_order(stages, 2).seconds == best_makespan(stages, 2) == 29
 
 
+def test_the_theorem_of_schemoe_holds_where_both_ways_are_alike():
+    names = "C1", "A1", "D1", "experts", "C2", "A2", "D2"
+    resources = "compute", "link", "compute", "compute", "compute", "link", "compute"
+    rng = np.random.default_rng(4)
+    for _ in range(500):
+        pack, exchange, unpack, work = (1 + whole(rng) for _ in range(4))
+        seconds = pack, exchange, unpack, work, pack, exchange, unpack
+        stages = [Stage(*stage) for stage in zip(names, resources, seconds, strict=True)]
+        num_chunks = int(rng.integers(2, 4))
+        order = schemoe.theorem_order(stages, num_chunks)
+        assert run_order(stages, order) == best_order(stages, num_chunks).seconds
+
+
 def test_a_search_cut_short_says_so():
     rng = np.random.default_rng(0)
     num_open = 0

@@ -1,10 +1,10 @@
-"""The schedule that contains the others: every variant, every degree, the best order, all proved.
+"""The schedule that contains the others: every variant, every degree, the best order.
 
 For every way in which tokens can travel, on both links at once and with layers one after the other:
 the best degree and order of each direction's chains (`best_order`, to a thousandth), the
 gradients where they fit (`fill`). In the backward pass the order that leaves the slow link idle
-longest may beat the fastest one, so both are carried through to the end. Then the fastest variants
-are tried with two halves across layers, too.
+longest may beat the fastest one, so both are carried through to the end. Then parts of a batch
+across layers are tried: two halves in their best order, more parts in a simple one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,12 @@ from parallel.planner.layerwise import assemble, dispatched_first, gradients_hid
 from parallel.planner.problem import Problem
 from parallel.planner.shop import Order, Stage, lower_bound
 from parallel.planner.step import Pass, Step, Work, stages_of
-from parallel.planner.strategies import mast
+from parallel.planner.strategies import many_parts, mast
 
 # Partial schedules that the searches for orders may keep, one of them and all together.
 NUM_LABELS_MAX, NUM_LABELS_TOTAL = 500, 4_000
 # Gains below a thousandth are not searched for: no cost is known that well.
 GAP = 1e-3
-# Overlap across layers costs the most to plan; the fastest variants are the ones it may improve.
-NUM_VARIANTS_ACROSS = 2
 
 
 class Effort:
@@ -52,14 +50,22 @@ def propose(problem: Problem) -> Candidate:
         limit = min((candidate.seconds for candidate in found), default=float("inf"))
         if bounds[variant] < limit * (1 - GAP):
             found.append(layer_by_layer(problem, variant, limit, effort))
-    found.sort(key=lambda candidate: candidate.seconds)
-    if problem.workload.num_tokens > 1:
-        found += [
-            mast.of_step("exact", problem.step(candidate.variant), candidate.variant)
-            for candidate in found[:NUM_VARIANTS_ACROSS]
-        ]
+    found += _across(problem)
     best = min(found, key=lambda candidate: candidate.seconds)
     return replace(best, reason=_reason(best))
+
+
+def _across(problem: Problem) -> list[Candidate]:
+    """Schedules whose layers overlap: the best number of parts, and two halves, exactly."""
+    choices = many_parts.choices(problem)
+    if not choices:
+        return []
+    halves = next(choice for choice in choices if choice.num_parts == 2)
+    step = problem.step(choices[0].variant)
+    return [
+        many_parts.carry_out(step, choices[0], "combined"),
+        replace(mast.two_halves(problem, halves.variant), strategy="combined"),
+    ]
 
 
 def bound_s(problem: Problem, variant: Variant) -> float:
@@ -84,11 +90,11 @@ def layer_by_layer(problem: Problem, variant: Variant, limit: float, effort: Eff
     step = problem.step(variant)
     forward = fastest(step.forward, step, problem.degrees, effort)
     if step.backward is None:
-        return assemble("exact", step, forward, None, variant=variant)
+        return assemble("combined", step, forward, None, variant=variant)
     limit = limit / step.num_layers - forward.seconds
     candidates = (
         assemble(
-            "exact",
+            "combined",
             step,
             forward,
             backward,
@@ -109,10 +115,11 @@ def fastest(part: Pass, step: Step, degrees: Sequence[int], effort: Effort) -> P
 def promising(
     part: Pass, step: Step, degrees: Sequence[int], limit: float, effort: Effort
 ) -> Iterator[PassPlan]:
-    """Backward passes one of which is the best, whatever the gradients do; at least one.
+    """Backward passes that may be the best, whatever the gradients do; at least one.
 
     A mixture with an exchange beside it takes max(seconds, exchange + rest) seconds. Dispatches
-    first has the least rest of all orders, and `best_order` the least seconds.
+    first has the least rest of all orders, and `best_order` the least seconds. No order in between
+    was ever found to be better than both (tests/parallel/planner/families.py, `fsmoe_exchange`).
 
     Args:
         part: the backward pass.

@@ -1,0 +1,143 @@
+"""Decode into device memory: tiles from shared memory through registers to where they belong.
+
+A block of the grid decodes 128 rows of one share of the depth (`mma.steps`). Lanes store four bytes
+each, two neighbouring elements; eight groups of four lanes fill half a sector each and the next
+store the other half, which the level-2 cache puts together. For matrices stored with their rows
+last, 8 x 8 blocks are transposed between lanes first (`movmatrix`).
+"""
+
+import functools
+from typing import Any
+
+import jax
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+
+from pallas_kernels.format import (
+    LAYOUT_MMA,
+    MMA_GROUP_ROWS,
+    MMA_TILE_DEPTH,
+    MMA_TILE_ROWS,
+    PAIR_WORDS_PER_GROUP,
+    FloatSpec,
+)
+from pallas_kernels.lanes import Lanes, Memory
+from pallas_kernels.mma.decode_tile import decode_groups
+from pallas_kernels.mma.steps import (
+    NUM_THREADS,
+    THREAD_NAME,
+    StreamRefs,
+    decode_steps,
+    scratch_types,
+    stream_operands,
+)
+
+_NUM_STAGES = 3
+
+
+def decode_matrices(
+    streams: dict[str, jax.Array],
+    *,
+    spec: FloatSpec,
+    layout: str,
+    num_matrices: int,
+    groups: int,
+    steps: int,
+    num_splits: int,
+    interpret: Any = False,
+) -> jax.Array:
+    """All matrices of a tensor in an mma layout, padded to whole tiles.
+
+    Args:
+        streams: of the tensor.
+        spec: the float.
+        layout: which of the last two axes are the rows.
+        num_matrices: B.
+        groups: of 128 rows in a matrix.
+        steps: of 256 depths.
+        num_splits: blocks that share a group of rows; divides `steps`.
+        interpret: Pallas' interpret parameters, or False.
+
+    Returns:
+        matrices: [B, groups * 128, steps * 256] or, rows last, [B, steps * 256, groups * 128].
+    """
+    rows_first = layout == LAYOUT_MMA
+    local = steps // num_splits
+    rows, depth = groups * MMA_GROUP_ROWS, steps * MMA_TILE_DEPTH
+    shape = (num_matrices, rows, depth) if rows_first else (num_matrices, depth, rows)
+
+    def kernel(words, offsets, patches, rare, exponents, out, plane_smem):
+        matrix, group = lax.axis_index("matrix"), lax.axis_index("rows")
+        share, warpgroup = lax.axis_index("share"), lax.axis_index(THREAD_NAME)
+        first_step = share * local
+
+        def store(call, step, state, tiles, plane):
+            row = pl.ds(group * MMA_GROUP_ROWS + warpgroup * 64, 64)
+            column = pl.ds((first_step + step) * MMA_TILE_DEPTH, MMA_TILE_DEPTH)
+            target = out.at[matrix, row, column] if rows_first else out.at[matrix, column, row]
+            # In interpret mode the target is a copy of the slice, by itself.
+            stride = (MMA_TILE_DEPTH if rows_first else 64) if interpret else shape[-1]
+            call(
+                functools.partial(_decode_and_store, spec, rows_first, stride),
+                memories=[tiles, plane, target],
+                writes=[2],
+            )
+            return state
+
+        decode_steps(
+            StreamRefs(words, offsets, patches, rare, exponents),
+            plane_smem.at[warpgroup],
+            warpgroup,
+            (matrix * groups + group) * steps + first_step,
+            spec=spec,
+            num_steps=local,
+            num_stages=_NUM_STAGES,
+            scope=lambda run: run(()),
+            consume=store,
+            interpret=bool(interpret),
+        )
+
+    return plgpu.kernel(
+        kernel,
+        out_type=jax.ShapeDtypeStruct(shape, spec.dtype),
+        grid=(num_matrices, groups, num_splits),
+        grid_names=("matrix", "rows", "share"),
+        num_threads=NUM_THREADS,
+        thread_name=THREAD_NAME,
+        scratch_types=scratch_types(),
+        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
+        interpret=interpret,
+    )(*stream_operands(streams, spec))
+
+
+def _decode_and_store(
+    spec: FloatSpec,
+    rows_first: bool,
+    stride: int,
+    lanes: Lanes,
+    words: Memory,
+    plane: Memory,
+    target: Memory,
+) -> None:
+    """A warpgroup's 64 rows by 256 depths to where `target` starts, `stride` elements a line."""
+    thread = lanes.lane_in_group()
+    warp, lane = lanes.shr(thread, 5), lanes.and_(thread, lanes.const(31))
+    major, pair = lanes.shr(lane, 2), lanes.and_(lane, lanes.const(3))
+    # Word number of the lane's first element, were all blocks at the start of the warp's tile.
+    per_row, per_depth = (stride // 2, 1) if rows_first else (1, stride)
+    warp_words = MMA_TILE_ROWS * per_row if rows_first else MMA_TILE_ROWS // 2
+    first = lanes.add(
+        lanes.mul(warp, lanes.const(warp_words)),
+        lanes.add(lanes.mul(major, lanes.const(stride // 2)), pair),
+    )
+    for number, group in enumerate(decode_groups(lanes, words, plane, spec)):
+        for index, word in enumerate(group):
+            row = 8 * (index % 2)
+            depth = 64 * number + 16 * (index // 4) + 8 * (index // 2 % 2)
+            assert len(group) == PAIR_WORDS_PER_GROUP
+            if rows_first:
+                block = row * per_row + depth // 2
+            else:
+                word, block = lanes.transpose_block(word), (depth * per_depth + row) // 2
+            lanes.store_element(target, lanes.add(first, lanes.const(block)), word)

@@ -1,0 +1,185 @@
+"""The loop that the fused kernels share: tiles stream in, their escapes one step ahead.
+
+A block of the grid goes through tiles of 128 rows, 256 depths a step. One warpgroup loads stored
+words (TMA), two decode. In a step each warp
+
+    writes the exponents of its tile's escapes into its part of the exponent plane,
+    starts loading the escapes of the next step, and where those of the one after it are,
+    decodes its tile into registers, and does with it what the kernel is for,
+    puts the plane back.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+
+from pallas_kernels.format import MMA_GROUP_TILES, FloatSpec, words_per_group
+from pallas_kernels.lanes import GROUP_LANES
+from pallas_kernels.lanes.inline import Words, device_function, in_registers
+from pallas_kernels.mma.decode_tile import (
+    COMPUTE_WARPGROUPS,
+    PLANE_NBYTES,
+    Ends,
+    Escapes,
+    fill_plane,
+    load_ends,
+    load_escapes,
+    load_exponents,
+    restore_plane,
+    write_escapes,
+)
+
+NUM_THREADS = COMPUTE_WARPGROUPS + 1
+THREAD_NAME = "warpgroup"
+_FOUR = (Words(),) * 4
+
+
+class StreamRefs(NamedTuple):
+    """A tensor's streams in device memory, as a kernel has them (`stream_operands`)."""
+
+    words: Any
+    offsets: Any
+    patches: Any
+    rare: Any
+    exponents: Any
+
+
+def stream_operands(streams: dict[str, Any], spec: FloatSpec) -> StreamRefs:
+    """The streams of a tensor in an mma layout, in the shapes that a kernel takes."""
+    return StreamRefs(
+        streams["words"].reshape(-1, words_per_group(spec), 128),
+        streams["tile_offsets"].reshape(-1),
+        streams["patches"],
+        streams["rare_entries"],
+        streams["exponents"],
+    )
+
+
+def scratch_types() -> dict[str, Any]:
+    """The exponent planes of the decoding warpgroups."""
+    shape = (COMPUTE_WARPGROUPS, PLANE_NBYTES // 512, 128)
+    return {"plane_smem": plgpu.SMEM(shape, jnp.uint32)}
+
+
+def decode_steps(
+    refs: StreamRefs,
+    plane: Any,
+    warpgroup: Any,
+    first_group: Any,
+    *,
+    spec: FloatSpec,
+    num_steps: int,
+    num_stages: int,
+    scope: Callable[[Callable[[Any], Any]], None],
+    consume: Callable[..., Any],
+    wait: Callable[[], None] = lambda: None,
+    operands: Sequence[tuple[Any, Any]] = (),
+    interpret: bool = False,
+) -> None:
+    """Go through `num_steps` groups of eight tiles from `first_group` on.
+
+    Args:
+        refs: the streams.
+        plane: this warpgroup's exponent plane.
+        warpgroup: 0 or 1 where tiles are decoded.
+        first_group: of the tiles.
+        spec: the float.
+        num_steps: how many groups.
+        num_stages: steps in shared memory at once.
+        scope: `scope(run)` calls `run(state)` with the first state, and takes the last from it.
+        consume: `consume(call, index, state, tiles, plane, *blocks)` returns the next state;
+            `call` is `device_function`, `index` the step, `tiles` the warpgroup's stored words,
+            `blocks` what was loaded of `operands`.
+        wait: until shared memory may be written again.
+        operands: more to load at each step: a block spec and a ref each.
+        interpret: whether this is Pallas' interpret mode.
+    """
+    call = functools.partial(device_function, interpret=interpret)
+
+    def in_lanes(scalar: Any) -> tuple[Words, Any]:
+        word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
+        return Words(), in_registers(word, Words(), interpret=interpret)
+
+    half = in_lanes(warpgroup)
+
+    def ends_of(group: Any) -> list[Any]:
+        arguments = [half, in_lanes(group)]
+        return call(load_ends, memories=[refs.offsets], arguments=arguments, results=_FOUR)
+
+    def escapes_of(ends: Sequence[Any]) -> list[Any]:
+        arguments = [(Words(), word) for word in ends]
+        return call(_load_escapes, memories=[refs.patches], arguments=arguments, results=_FOUR)
+
+    def context(pipeline: Callable[[Any], Any]) -> None:
+        base, table = call(
+            _prepare, memories=[refs.exponents, plane], results=(Words(),) * 2, writes=[1]
+        )
+        lists = [*escapes_of(ends_of(first_group)), *ends_of(first_group + 1)]
+        scope(lambda state: pipeline((state, base, table, *lists))[0])
+
+    def body(index: Any, words_smem: Any, *rest: Any) -> Any:
+        *blocks, carry = rest
+        state, base, table, *lists = carry
+        own = [(Words(), word) for word in lists[:4]]
+        addresses = call(
+            _write_escapes,
+            memories=[refs.rare, plane],
+            arguments=[(Words(), table), *own],
+            results=_FOUR,
+            writes=[1],
+        )
+        following = [*escapes_of(lists[4:]), *ends_of(first_group + 2 + index[0])]
+        tiles = words_smem.at[pl.ds(warpgroup * 4, 4)]
+        state = consume(call, index[0], state, tiles, plane, *blocks)
+        call(
+            _restore_plane,
+            memories=[refs.rare, plane],
+            arguments=[(Words(), base), *own, *((Words(), word) for word in addresses)],
+            writes=[1],
+        )
+        wait()
+        return (state, base, table, *following)
+
+    words_spec = plgpu.BlockSpec(
+        (MMA_GROUP_TILES, words_per_group(spec), 128),
+        lambda s: (first_group + s, 0, 0),
+        memory_space=plgpu.SMEM,
+    )
+    plgpu.emit_pipeline_warp_specialized(
+        body,
+        grid=(num_steps,),
+        memory_registers=40,
+        in_specs=[words_spec, *(block_spec for block_spec, _ in operands)],
+        wg_axis=THREAD_NAME,
+        num_compute_wgs=COMPUTE_WARPGROUPS,
+        max_concurrent_steps=num_stages,
+        compute_context=context,
+    )(refs.words, *(ref for _, ref in operands))
+
+
+def _prepare(lanes, exponents, plane):
+    base, table = load_exponents(lanes, exponents)
+    fill_plane(lanes, plane, base)
+    lanes.sync_warp()
+    return [base, table]
+
+
+def _load_escapes(lanes, patches, *ends):
+    pairs, *rare = load_escapes(lanes, patches, Ends(*ends))
+    return [*pairs, *rare]
+
+
+def _write_escapes(lanes, rare, plane, table, *escapes):
+    return write_escapes(lanes, rare, plane, table, _escapes(escapes))
+
+
+def _restore_plane(lanes, rare, plane, base, *words):
+    restore_plane(lanes, rare, plane, base, _escapes(words[:4]), words[4:])
+
+
+def _escapes(words):
+    return Escapes(words[:2], *words[2:])
