@@ -36,7 +36,8 @@ class ArrayMemory:
         if isinstance(self.data, np.ndarray):
             at = offset[active]
             assert not (at % nbytes).any(), "a misaligned access"
-            assert (at.astype(np.int64) + nbytes <= self.data.size).all(), "an access out of bounds"
+            inside = (at >= 0) & (at + nbytes <= self.data.size)
+            assert inside.all(), "an access out of bounds"
 
 
 class MovedMemory(NamedTuple):
