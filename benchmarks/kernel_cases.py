@@ -54,6 +54,8 @@ class StaticCase:
 
 def cases(gpu: Gpu) -> list[StaticCase]:
     """All that is shipped for a GPU."""
+    from kernel_cases_wire import wire_cases  # which takes `StaticCase` from here
+
     products = [
         product_case(gpu, name, dtype, rows)
         for name in ("decode_matmul", "grouped_decode_matmul")
@@ -65,7 +67,7 @@ def cases(gpu: Gpu) -> list[StaticCase]:
         for dtype in ("bfloat16", "float16")
         for layout in ("mma16x256", "mma256x16")
     ]
-    return products + decoders
+    return products + decoders + wire_cases(gpu)
 
 
 def product_case(gpu: Gpu, name: str, dtype: str, rows: int) -> StaticCase:
