@@ -1,7 +1,7 @@
 """The kernels of the wire code in the configurations that are shipped, for `kernel_cases.py`.
 
-Their main loop is the one over units; what comes before or after it, once for each group of 256
-elements, is in the report's `kernel_instructions` alone.
+The main loop of encoding and decoding is the one over units; what comes before or after it, once
+for each group of 256 elements, is in the report's `kernel_instructions` alone.
 """
 
 import math
@@ -21,7 +21,7 @@ ISSUE_LANES, ALU_LANES = 128, 64
 
 
 def wire_cases(gpu: Gpu) -> list[StaticCase]:
-    """Both kernels, for the dtypes and tiers of the wire, and for a size that fits nothing."""
+    """All kernels, for the dtypes and tiers of the wire, and for a size that fits nothing."""
     return [
         _case(gpu, name, dtype, config, num_elems)
         for name in ("exponent_decode", "exponent_encode")
@@ -29,7 +29,7 @@ def wire_cases(gpu: Gpu) -> list[StaticCase]:
         for config in CONFIGS
         for num_elems in (NUM_ELEMS, ODD_ELEMS)
         if num_elems == NUM_ELEMS or config == "default"
-    ]
+    ] + [_sample_case(dtype) for dtype in ("bfloat16", "float32")]
 
 
 def exponent_decode_program(dtype: str, config: str, num_elems: int):
@@ -51,6 +51,32 @@ def exponent_encode_program(dtype: str, config: str, num_elems: int):
     words = jax.ShapeDtypeStruct((num_elems,), layout.word_dtype)
     base = jax.ShapeDtypeStruct((layout.num_tiles, 16, 16), "uint8")
     return lambda w, b: encode_near(w, b, layout), (words, base)
+
+
+def exponent_sample_program(dtype: str):
+    """The choice of bases."""
+    from pallas_kernels.ops.exponent_encode.kernel_sample import choose_base
+
+    layout = _layout(dtype, "default", NUM_ELEMS)
+    words = jax.ShapeDtypeStruct((NUM_ELEMS,), layout.word_dtype)
+    return lambda w: choose_base(w, layout), (words,)
+
+
+def _sample_case(dtype: str) -> StaticCase:
+    """Straight-line code: a lane's run, counted per sampled element."""
+    return StaticCase(
+        kernel=KernelCase(
+            name="exponent_sample",
+            config={"dtype": dtype},
+            factory="kernel_cases_wire:exponent_sample_program",
+            arguments={"dtype": dtype},
+            work=LoopWork(
+                weights_per_thread=64,
+                hbm_bytes_per_weight=dtype_from_name(dtype).itemsize,
+                loop="longest",
+            ),
+        )
+    )
 
 
 def _case(gpu: Gpu, name: str, dtype: str, config: str, num_elems: int) -> StaticCase:

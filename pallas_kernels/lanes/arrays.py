@@ -94,6 +94,10 @@ class ArrayLanes:
         """See `Lanes`."""
         return a // _U32(by)
 
+    def divide_by(self, a: Word, b: Word) -> Word:
+        """See `Lanes`."""
+        return a // b
+
     def shl(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
         return a << _U32(count)

@@ -34,6 +34,9 @@ class Lanes(Protocol):
     def divide(self, a: Word, by: int) -> Word:
         """a // by, unsigned, for a constant from 1 to 2^31 - 1."""
 
+    def divide_by(self, a: Word, b: Word) -> Word:
+        """a // b, unsigned, b not 0: some twenty instructions."""
+
     def shl(self, a: Word, count: int) -> Word:
         """a << count."""
 

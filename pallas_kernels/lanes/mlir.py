@@ -54,6 +54,10 @@ class MlirLanes:
         """See `Lanes`."""
         return arith.divui(a, self.const(by))
 
+    def divide_by(self, a: Word, b: Word) -> Word:
+        """See `Lanes`."""
+        return arith.divui(a, b)
+
     def shl(self, a: Word, count: int) -> Word:
         """See `Lanes`."""
         return arith.shli(a, self.const(count))

@@ -25,8 +25,10 @@ from pallas_kernels.ops.exponent_decode import mosaic_gpu as decode_kernel
 from pallas_kernels.ops.exponent_decode.kernel_units import decode_block
 from pallas_kernels.ops.exponent_decode.reference import complete_far, split_side
 from pallas_kernels.ops.exponent_encode import mosaic_gpu as encode_kernel
+from pallas_kernels.ops.exponent_encode.base_choice import choose_among
 from pallas_kernels.ops.exponent_encode.far_list import list_marked
 from pallas_kernels.ops.exponent_encode.kernel_escapes import Escapes
+from pallas_kernels.ops.exponent_encode.kernel_exponents import sample_block
 from pallas_kernels.ops.exponent_encode.kernel_units import encode_block
 from pallas_kernels.slots import BLOCK_GROUPS, MASKS_NBYTES, num_blocks, vector_elems
 from tests.pallas_kernels.exponent_cases import DTYPES, WORDS, all_patterns, bits_of, hostile
@@ -38,6 +40,7 @@ configs = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 dtypes = pytest.mark.parametrize("name", DTYPES)
 
 
+_choose_among = jax.jit(choose_among, static_argnames="layout")
 _list_marked = jax.jit(list_marked, static_argnames="layout")
 
 
@@ -50,6 +53,16 @@ def rubbish(shape, dtype=np.uint8):
     nbytes = np.dtype(dtype).itemsize * int(np.prod(shape))
     noise = np.random.default_rng(7).integers(0, 256, nbytes, dtype=np.uint8)
     return noise.view(dtype).reshape(shape)
+
+
+def choose_base_on_lanes(words, layout):
+    """As the kernel and what follows it choose."""
+    shapes = ((layout.num_runs,), (layout.num_runs,), (layout.num_runs, 4))
+    base, known, missed = (rubbish(shape) for shape in shapes)
+    memory = [ArrayMemory(array) for array in (words.copy(), base, known, missed)]
+    for block in range(layout.num_runs // 128):
+        sample_block(LANES, layout, *memory, LANES.const(block))
+    return np.asarray(_choose_among(base, known, missed.sum(0, dtype=np.int32), layout))
 
 
 def encode_on_lanes(words, base, layout):
@@ -81,7 +94,10 @@ def decode_on_lanes(streams, layout):
 
 def check_on_lanes(words, layout, base=None, message=""):
     """Encoded and decoded like the oracle's, and exactly unless it overflows; returns that."""
-    base = position_slots.choose_base(words, layout) if base is None else base
+    if base is None:
+        base = position_slots.choose_base(words, layout)
+        chosen = choose_base_on_lanes(words, layout)
+        np.testing.assert_array_equal(chosen, base, err_msg=message)
     expected = position_slots.encode(words, layout, base)
     assert_same_leaves(encode_on_lanes(words, base, layout), expected, message)
     overflows = position_slots.split_side(expected["side"], layout)[3] > layout.far_capacity

@@ -44,8 +44,23 @@ def choose_base(words: Array, layout: SlotLayout) -> Array:
         MEAN_TO_BASE_1024[layout.code_bits],
     )
     relative = exponent - base.astype(jnp.uint16)[:, None]
-    lift = _choose_lift(relative, regular, layout)
     known = _nonzero(count).astype(jnp.uint8)
+    return choose_among(base, known, _count_missed(relative, regular, layout), layout)
+
+
+def choose_among(base: Array, known: Array, missed: Array, layout: SlotLayout) -> Array:
+    """Give all runs one lift, and those that nothing is known of the typical base.
+
+    Args:
+        base: uint8 [R], without lift; 0 where nothing is known.
+        known: uint8 [R], 1 or 0.
+        missed: int32 [4], sampled elements that each lift leaves outside.
+        layout: the sizes.
+
+    Returns:
+        uint8 [T, 16, 16].
+    """
+    lift = jnp.argmin(missed).astype(jnp.uint8)
     if layout.code_bits == 3:
         terms = jnp.stack([base, known * lift])
     else:
@@ -90,15 +105,14 @@ def _typical(base: Array, known: Array) -> Array:
     return (total // jnp.maximum(count, 1)).astype(jnp.uint8)
 
 
-def _choose_lift(relative: Array, regular: Array, layout: SlotLayout) -> Array:
-    """The lift that misses fewest elements, the lowest of equals: uint16 [R, S] -> uint8 []."""
+def _count_missed(relative: Array, regular: Array, layout: SlotLayout) -> Array:
+    """Elements that each lift leaves outside: uint16 [R, S] -> int32 [4]."""
     lowest = layout.lowest_code
     missed = []
     for lift in range(NUM_LIFTS):  # unsigned: what is below the window wraps to far above it
         above = (relative - np.uint16(lift + lowest)) >= np.uint16(layout.window - lowest)
         missed.append(above.astype(jnp.uint16) & regular)
-    totals = jnp.stack([m.astype(jnp.int32).sum() for m in _sum_sample(*missed)])
-    return jnp.argmin(totals).astype(jnp.uint8)
+    return jnp.stack([m.astype(jnp.int32).sum() for m in _sum_sample(*missed)])
 
 
 def _sum_sample(*operands: Array) -> tuple[Array, ...]:

@@ -1,10 +1,11 @@
-"""The `mosaic_gpu` backend of `exponent_encode`: one kernel between two small pieces of XLA.
+"""The `mosaic_gpu` backend of `exponent_encode`: two kernels, and XLA for what is small.
 
-The kernel reads every element once and writes every stream once. XLA does
+The first kernel reads the sample of every run, its first 64 elements, for the base; the second
+reads every element once and writes every stream once. XLA does
 
-- before it, the choice of bases: it reads the sample, the first 64 elements of each run;
-- after it, the far list: 2 bytes for each group of 256 elements, and for each entry of the list 32
-  bytes of marks, an element and its base.
+- between them the lift and the bases of empty samples: 6 bytes for each run;
+- after them the far list: 2 bytes for each group of 256 elements, and for each entry of the list
+  32 bytes of marks, an element and its base.
 """
 
 import functools
@@ -14,7 +15,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from pallas_kernels.ops.exponent_encode.base_choice import choose_base
 from pallas_kernels.ops.exponent_encode.far_list import list_marked
 from pallas_kernels.payload import ExponentConfig, ExponentPayload
 from pallas_kernels.slots import require_wire_gpu
@@ -43,9 +43,10 @@ def _encode(x: Array, config: ExponentConfig, interpret: Any) -> ExponentPayload
         return ExponentPayload(streams=streams, shape=x.shape, dtype=x.dtype, config=config)
     # Half a second, which only programs with the kernel pay.
     from pallas_kernels.ops.exponent_encode.kernel import encode_near
+    from pallas_kernels.ops.exponent_encode.kernel_sample import choose_base
 
     words = lax.bitcast_convert_type(x, layout.word_dtype).reshape(-1)
-    base = choose_base(jnp.pad(words, (0, layout.padded_elems - x.size)), layout)
+    base = choose_base(words, layout, interpret=interpret)
     streams = encode_near(words, base, layout, interpret=interpret)
     marks = (streams.pop("num_listed"), streams.pop("listed"))
     streams["side"] = list_marked(words, base, *marks, layout)
