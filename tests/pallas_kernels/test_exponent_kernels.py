@@ -157,6 +157,21 @@ def test_any_size_of_tensor_and_payload(name, num_elems, config, elems):
     check_on_lanes(bits_of(values, dtype), layout)
 
 
+def test_operations_of_one_instruction():
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 128), dtype=np.uint32)
+    a[:3] = 0, 1, 1 << 31
+    merged = LANES.merge_bytes(a, b, 0xC350)
+    top = (b >> 7 & 1) * 255
+    expected = (a & 255) | (b >> 8 & 255) << 8 | (a >> 24) << 16 | top << 24
+    np.testing.assert_array_equal(merged, expected)
+    bits = [[word >> i & 1 for i in range(32)] for word in a.tolist()]
+    np.testing.assert_array_equal(LANES.popcount(a), [sum(each) for each in bits])
+    lowest = [each.index(1) if any(each) else 32 for each in bits]
+    np.testing.assert_array_equal(LANES.lowest_bit(a), lowest)
+    np.testing.assert_array_equal(LANES.divide(a, 132), a // 132)
+    np.testing.assert_array_equal(LANES.shl_by(a, b & 31), (a << (b & 31)) & 0xFFFFFFFF)
+
+
 def test_a_large_memory_is_addressed_in_64_bits():
     """Tiles of a large payload are out of the reach of 32-bit offsets."""
     memory = ArrayMemory(np.zeros(16, np.uint8))
