@@ -60,12 +60,12 @@ def cases(gpu: Gpu) -> list[StaticCase]:
         for dtype in ("bfloat16", "float16")
         for rows in (8, 16, 32, 64)
     ]
-    decoders = [
+    decoders = [  # by TMA
         decode_case(dtype, layout)
         for dtype in ("bfloat16", "float16")
         for layout in ("mma16x256", "mma256x16")
     ]
-    return products + decoders
+    return products + (decoders if gpu.compute_capability[0] >= 9 else [])
 
 
 def product_case(gpu: Gpu, name: str, dtype: str, rows: int) -> StaticCase:

@@ -129,6 +129,10 @@ class ArrayLanes:
         memory.check(offset, 4 * count, self._active)
         return self._words(memory, offset, 4 * count)
 
+    def load_vector_element(self, memory: ArrayMemory, index: Word) -> Sequence[Word]:
+        """See `Lanes`."""
+        return self.load_vector(memory, self.shl(index, 4), 4)
+
     def store(self, memory: ArrayMemory, offset: Word, value: Word, bits: int) -> None:
         """See `Lanes`."""
         memory.check(offset, bits // 8, self._active)
