@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pallas_kernels import B200, DecodeMatmulConfig, assume, encode
+from pallas_kernels import A100, B200, DecodeMatmulConfig, assume, encode
 from pallas_kernels.ops.decode import mosaic_gpu as decode_kernel
 from pallas_kernels.ops.decode_matmul import mosaic_gpu as product_kernel
 from pallas_kernels.ops.decode_matmul.call import Call
@@ -34,14 +34,17 @@ def check_product(y, x, w):
     assert (np.abs(np.asarray(y) - exact) <= size * (x.shape[-1] + 1) * 2.0**-24).all()
 
 
-def test_decode_matmul():
+@pytest.mark.parametrize(
+    "gpu", [B200, pytest.param(A100, marks=needs_newer_jax)], ids=lambda gpu: gpu.name
+)
+def test_decode_matmul(gpu):
     """Two shares of the depth, rows of x that do not fill a block, columns that fill no tile."""
     w, x = gaussian((500, 120), PAIR_DTYPES[0]), gaussian((3, 500), PAIR_DTYPES[0], seed=1)
     w.reshape(-1)[::97] = 0
     call = Call(transpose=False, activation=None, out_dtype=F32, hold="matrix", implementation=None)
     config = DecodeMatmulConfig(num_stages=2, split_k=2)
     tensor = encode(jnp.asarray(w), layout="mma256x16")
-    with assume(B200):
+    with assume(gpu):
         y = product_kernel.decode_matmul(
             call, jnp.asarray(x), tensor, None, config=config, interpret=interpret_params()
         )
