@@ -62,12 +62,13 @@ def cases(gpu: Gpu) -> list[StaticCase]:
         for dtype in ("bfloat16", "float16")
         for rows in (8, 16, 32, 64)
     ]
-    decoders = [
+    decoders = [  # by TMA
         decode_case(dtype, layout)
         for dtype in ("bfloat16", "float16")
         for layout in ("mma16x256", "mma256x16")
     ]
-    return products + decoders + wire_cases(gpu)
+    tiles = decoders if gpu.compute_capability[0] >= 9 else []
+    return products + tiles + wire_cases(gpu)
 
 
 def product_case(gpu: Gpu, name: str, dtype: str, rows: int) -> StaticCase:

@@ -176,6 +176,10 @@ class ArrayLanes:
         """See `Lanes`."""
         return self._words(memory, offset, 4 * count)
 
+    def load_vector_element(self, memory: ArrayMemory, index: Word) -> Sequence[Word]:
+        """See `Lanes`."""
+        return self.load_vector(memory, self.shl(index, 4), 4)
+
     def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """See `Lanes`."""
         self._store(memory, offset, [value], bits // 8)

@@ -88,6 +88,9 @@ class Lanes(Protocol):
     def load_vector(self, memory: Memory, offset: Word, count: int) -> Sequence[Word]:
         """2 or 4 words at once, the offset a multiple of their size."""
 
+    def load_vector_element(self, memory: Memory, index: Word) -> Sequence[Word]:
+        """Four words at once, number `index` (unsigned) of such fours."""
+
     def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """The low 8, 16 or 32 bits of `value`."""
 

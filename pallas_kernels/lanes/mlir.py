@@ -129,6 +129,12 @@ class MlirLanes:
             vector.extract(value, dynamic_position=[], static_position=[i]) for i in range(count)
         ]
 
+    def load_vector_element(self, memory: Memory, index: Word) -> Sequence[Word]:
+        """See `Lanes`."""
+        wide = ir.VectorType.get((4,), self._i32)
+        value = llvm.load(wide, self._element_address(memory, index, wide), alignment=16)
+        return [vector.extract(value, dynamic_position=[], static_position=[i]) for i in range(4)]
+
     def store(self, memory: Memory, offset: Word, value: Word, bits: int) -> None:
         """See `Lanes`."""
         if bits < 32:
@@ -213,10 +219,12 @@ class MlirLanes:
         parts = [llvm.extractvalue(f32, out, ir.DenseI64ArrayAttr.get([i])) for i in range(4)]
         return [arith.bitcast(self._i32, part) for part in parts]
 
-    def _element_address(self, memory: Memory, index: Word) -> Any:
+    def _element_address(self, memory: Memory, index: Word, element: Any = None) -> Any:
         wide = arith.extui(ir.IntegerType.get_signless(64), index)
         flags = llvm.GEPNoWrapFlags.none
-        return llvm.getelementptr(memory.type, memory, [wide], [_DYNAMIC], self._i32, flags)
+        return llvm.getelementptr(
+            memory.type, memory, [wide], [_DYNAMIC], element or self._i32, flags
+        )
 
     def _address(self, memory: Memory, offset: Word) -> Any:
         byte = ir.IntegerType.get_signless(8)

@@ -42,15 +42,19 @@ def decode_groups(lanes: Lanes, words: Memory, plane: Memory, spec: FloatSpec) -
         plane: its exponent plane, uint8 [4, 4096].
         spec: the float.
     """
-    count = words_per_group(spec)
-    warp, lane_offset = _warp_and_lane(lanes)
-    lane_offset = lanes.mul(lane_offset, lanes.const(16))
-    stored = _Stream(lanes, words, _at(lanes, warp, count * _LOAD_NBYTES, lane_offset))
-    exponents = _Stream(lanes, plane, _at(lanes, warp, TILE_ELEMS, lane_offset))
+    stored = _lane_stream(lanes, words, words_per_group(spec) * _LOAD_NBYTES)
+    return decode_words(lanes, stored.word, plane, spec)
 
+
+def decode_words(
+    lanes: Lanes, stored: Callable[[int], Word], plane: Memory, spec: FloatSpec
+) -> list[list[Word]]:
+    """`decode_groups` of stored words in registers already, by their number in the lane."""
+    count = words_per_group(spec)
+    exponents = _lane_stream(lanes, plane, TILE_ELEMS)
     groups = []
     for group in range(4):
-        kept = _unpack(lanes, [stored.word(count * group + i) for i in range(count)], spec)
+        kept = _unpack(lanes, [stored(count * group + i) for i in range(count)], spec)
         pairs = []
         for index, word in enumerate(kept):
             pair = PAIR_WORDS_PER_GROUP * group + index
@@ -59,6 +63,29 @@ def decode_groups(lanes: Lanes, words: Memory, plane: Memory, spec: FloatSpec) -
             pairs.append(lanes.multiply_add(exponent, 1 << spec.mantissa_bits, word))
         groups.append(pairs)
     return groups
+
+
+def load_words(
+    lanes: Lanes, words: Memory, group: Word, warpgroup: Word, spec: FloatSpec
+) -> list[Word]:
+    """All stored words of a lane, from device memory into registers.
+
+    Args:
+        lanes: the lanes.
+        words: uint32 [T, W, 32, 4], all tiles.
+        group: eight tiles.
+        warpgroup: 0 or 1, the half of them.
+        spec: the float.
+    """
+    count = words_per_group(spec)
+    warp, lane = _warp_and_lane(lanes)
+    tile = _at(lanes, group, MMA_GROUP_TILES, _at(lanes, warpgroup, 4, warp))
+    first = _at(lanes, tile, count * WARP_LANES, lane)
+    loads = [
+        lanes.load_vector_element(words, lanes.add(first, lanes.const(WARP_LANES * load)))
+        for load in range(count)
+    ]
+    return [word for load in loads for word in load]
 
 
 class Ends(NamedTuple):
@@ -233,6 +260,13 @@ def _warp_and_lane(lanes: Lanes) -> tuple[Word, Word]:
 
 def _at(lanes: Lanes, index: Word, stride: int, offset: Word) -> Word:
     return lanes.add(lanes.mul(index, lanes.const(stride)), offset)
+
+
+def _lane_stream(lanes: Lanes, memory: Memory, warp_nbytes: int) -> "_Stream":
+    """A lane's words of memory that warps share in equal parts."""
+    warp, lane = _warp_and_lane(lanes)
+    offset = _at(lanes, warp, warp_nbytes, lanes.mul(lane, lanes.const(16)))
+    return _Stream(lanes, memory, offset)
 
 
 class _Stream:

@@ -4,7 +4,7 @@ Both fused ops end here. What cannot be done is an `UnsupportedError` that says 
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +23,7 @@ from pallas_kernels.format import (
 )
 from pallas_kernels.hardware import Gpu, current_gpu
 from pallas_kernels.tensor import CompressedTensor
-
-if TYPE_CHECKING:
-    from pallas_kernels.mma.products import Product
+from pallas_kernels.versions import MOSAIC_KNOWS_AMPERE
 
 
 def check_fused(weight: CompressedTensor, x_dtype: Any, *, contracts_rows: bool) -> None:
@@ -66,31 +64,39 @@ def check_mma(tensor: CompressedTensor, fix: str = "") -> None:
         raise UnsupportedError("the kernels take no empty matrix", got=tensor)
 
 
-def require_fused_gpu() -> Gpu:
+def require_fused_gpu(*, needs_tma: bool = False) -> Gpu:
     """The GPU at hand, or the assumed one.
+
+    Args:
+        needs_tma: whether the kernel moves data by TMA, which Hopper was the first to have.
 
     Raises:
         UnsupportedError: it is not one that the kernel is for.
     """
     gpu = current_gpu()
-    if gpu is None or gpu.compute_capability[0] not in (9, 10):
+    major = gpu.compute_capability[0] if gpu else 0
+    if gpu is None or major not in (8, 9, 10) or (needs_tma and major == 8):
+        kinds = "Hopper and Blackwell" if needs_tma else "Ampere, Ada, Hopper and Blackwell"
         name = gpu.name if gpu else "no known GPU"
-        raise UnsupportedError("the fused kernel runs on Hopper and Blackwell", got=name)
+        raise UnsupportedError(f"the kernel runs on {kinds}", got=name)
+    if major == 8 and not MOSAIC_KNOWS_AMPERE:
+        raise UnsupportedError("kernels for Ampere and Ada need jax 0.11", got=gpu.name)
     return gpu
 
 
-def product_of(gpu: Gpu, columns: int) -> "Product":
-    """The tensor-core instruction of a GPU, for blocks of so many rows of x."""
-    from pallas_kernels.mma.products import Mma, Wgmma  # half a second, and only kernels need it
-
-    return Wgmma(columns) if gpu.compute_capability[0] == 9 else Mma(columns)
+def block_rows(gpu: Gpu, x_rows: int, dtype: np.dtype) -> int:
+    """Rows of x in a block: `x_rows`, but where stored words wait in registers too, no more than
+    those have room for (with 64 rows, or with float16 and 16, ptxas spills)."""
+    if gpu.compute_capability[0] > 8:
+        return x_rows
+    return min(x_rows, 32 if float_spec(dtype).mantissa_bits == 7 else 8)
 
 
 def multiply_blocks(
     weight: CompressedTensor,
     x: jax.Array,
     block_matrix: jax.Array,
-    product: "Product",
+    gpu: Gpu,
     *,
     split_k: int,
     num_stages: int,
@@ -100,9 +106,9 @@ def multiply_blocks(
 
     Args:
         weight: matrices [.., N, K] in layout "mma16x256", or [.., K, N] in "mma256x16".
-        x: [C, m, K] of the weights' dtype, m = `product.columns`.
+        x: [C, m, K] of the weights' dtype; m is 8, 16, 32 or 64.
         block_matrix: int32 [C].
-        product: of this GPU.
+        gpu: where it runs.
         split_k: shares of the depth, computed by different blocks; divides its steps of 256.
         num_stages: steps in shared memory at once.
         interpret: Pallas' interpret parameters, or False.
@@ -110,22 +116,27 @@ def multiply_blocks(
     Returns:
         y: float32 [C, m, N]; the shares of the depth are added in their order.
     """
+    # Imported late: Mosaic takes half a second, and only kernels need it.
     from pallas_kernels.mma.kernel_matmul import decode_matmul_transposed
+    from pallas_kernels.mma.kernel_matmul_direct import decode_matmul_transposed_direct
+    from pallas_kernels.mma.products import Mma, Wgmma
 
     rows, depth = weight.shape[-2:] if weight.layout == LAYOUT_MMA else weight.shape[:-3:-1]
     groups, steps = matrix_grid(rows, depth)
     x = jnp.pad(x, ((0, 0), (0, 0), (0, steps * MMA_TILE_DEPTH - depth)))
-    y_t = decode_matmul_transposed(
-        weight.streams,
-        product.operand(x),
-        block_matrix.astype(jnp.int32),
-        spec=float_spec(weight.dtype),
-        product=product,
-        rows=groups * MMA_GROUP_ROWS,
-        num_splits=split_k,
-        num_stages=num_stages,
-        interpret=interpret,
-    )
+    shared = {
+        "spec": float_spec(weight.dtype),
+        "rows": groups * MMA_GROUP_ROWS,
+        "num_splits": split_k,
+        "interpret": interpret,
+    }
+    major, columns = gpu.compute_capability[0], x.shape[1]
+    product = Wgmma(columns) if major == 9 else Mma(columns)
+    operands = (weight.streams, product.operand(x), block_matrix.astype(jnp.int32))
+    if major == 8:
+        y_t = decode_matmul_transposed_direct(*operands, columns=columns, **shared)
+    else:
+        y_t = decode_matmul_transposed(*operands, product=product, num_stages=num_stages, **shared)
     total = y_t[0]
     for share in range(1, split_k):
         total = total + y_t[share]

@@ -19,7 +19,7 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 from pallas_kernels.format import MMA_TILE_DEPTH, FloatSpec
 from pallas_kernels.lanes import Lanes, Memory, Word
 from pallas_kernels.lanes.inline import Fragment, in_registers
-from pallas_kernels.mma.decode_tile import decode_groups
+from pallas_kernels.mma.decode_tile import decode_groups, decode_words
 
 _DEPTH_PER_MMA = 16
 _LOADS_PER_STEP = 8  # of four words: two mma of depth 16
@@ -181,12 +181,39 @@ def _decode_and_multiply(
     spec: FloatSpec,
     columns: int,
 ) -> list[list[Word]]:
-    """Add a step's product to the accumulator, by rising depth."""
+    """Add a step's product to the accumulator."""
+    groups = decode_groups(lanes, words, plane, spec)
+    return [_multiply_groups(lanes, groups, x, acc, spec, columns)]
+
+
+def multiply_words(
+    lanes: Lanes,
+    stored: Callable[[int], Word],
+    plane: Memory,
+    x: Memory,
+    acc: list[Word],
+    *,
+    spec: FloatSpec,
+    columns: int,
+) -> list[Word]:
+    """The same for stored words in registers; x [columns, 128] may be in device memory."""
+    return _multiply_groups(lanes, decode_words(lanes, stored, plane, spec), x, acc, spec, columns)
+
+
+def _multiply_groups(
+    lanes: Lanes,
+    groups: list[list[Word]],
+    x: Memory,
+    acc: list[Word],
+    spec: FloatSpec,
+    columns: int,
+) -> list[Word]:
+    """By rising depth."""
     kind = "bf16" if spec.mantissa_bits == 7 else "f16"
     lane = lanes.and_(lanes.lane_in_group(), lanes.const(31))
     lane_offset = lanes.mul(lane, lanes.const(16))
     acc = list(acc)
-    for number, group in enumerate(decode_groups(lanes, words, plane, spec)):
+    for number, group in enumerate(groups):
         for tile in range(columns // 8):
             own = slice(4 * tile, 4 * tile + 4)
             for load in range(2):
@@ -196,4 +223,4 @@ def _decode_and_multiply(
                     first = 4 * (2 * load + half)
                     a = group[first : first + 4]
                     acc[own] = lanes.multiply_tiles(acc[own], a, b[2 * half : 2 * half + 2], kind)
-    return [acc]
+    return acc

@@ -65,6 +65,71 @@ def scratch_types() -> dict[str, Any]:
     return {"plane_smem": plgpu.SMEM(shape, jnp.uint32)}
 
 
+class EscapeFunctions(NamedTuple):
+    """What a step does with escapes, as calls from the body of a kernel.
+
+    `lists` are the words that a step hands to the next: its tile's escapes, and where the following
+    tile's are.
+
+    Attributes:
+        in_lanes: a scalar as an argument of a device function.
+        prepare: `prepare(first_group) -> base, table, lists`; fills the plane.
+        write: `write(table, lists, later_group) -> addresses, next lists`.
+        restore: `restore(base, lists, addresses)`.
+    """
+
+    in_lanes: Callable[[Any], tuple[Words, Any]]
+    prepare: Callable[[Any], tuple[Any, Any, list[Any]]]
+    write: Callable[[Any, Sequence[Any], Any], tuple[list[Any], list[Any]]]
+    restore: Callable[[Any, Sequence[Any], Sequence[Any]], None]
+
+
+def escape_functions(
+    call: Callable[..., Any], refs: StreamRefs, plane: Any, warpgroup: Any, *, interpret: bool
+) -> EscapeFunctions:
+    """For one warpgroup of a kernel; `call` is `device_function`."""
+
+    def in_lanes(scalar: Any) -> tuple[Words, Any]:
+        word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
+        return Words(), in_registers(word, Words(), interpret=interpret)
+
+    half = in_lanes(warpgroup)
+
+    def ends_of(group: Any) -> list[Any]:
+        arguments = [half, in_lanes(group)]
+        return call(load_ends, memories=[refs.offsets], arguments=arguments, results=_FOUR)
+
+    def escapes_of(ends: Sequence[Any]) -> list[Any]:
+        arguments = [(Words(), word) for word in ends]
+        return call(_load_escapes, memories=[refs.patches], arguments=arguments, results=_FOUR)
+
+    def prepare(first_group: Any) -> tuple[Any, Any, list[Any]]:
+        base, table = call(
+            _prepare, memories=[refs.exponents, plane], results=(Words(),) * 2, writes=[1]
+        )
+        return base, table, [*escapes_of(ends_of(first_group)), *ends_of(first_group + 1)]
+
+    def write(table: Any, lists: Sequence[Any], later: Any) -> tuple[list[Any], list[Any]]:
+        addresses = call(
+            _write_escapes,
+            memories=[refs.rare, plane],
+            arguments=[(Words(), word) for word in (table, *lists[:4])],
+            results=_FOUR,
+            writes=[1],
+        )
+        return addresses, [*escapes_of(lists[4:]), *ends_of(later)]
+
+    def restore(base: Any, lists: Sequence[Any], addresses: Sequence[Any]) -> None:
+        call(
+            _restore_plane,
+            memories=[refs.rare, plane],
+            arguments=[(Words(), word) for word in (base, *lists[:4], *addresses)],
+            writes=[1],
+        )
+
+    return EscapeFunctions(in_lanes, prepare, write, restore)
+
+
 def decode_steps(
     refs: StreamRefs,
     plane: Any,
@@ -99,48 +164,19 @@ def decode_steps(
         interpret: whether this is Pallas' interpret mode.
     """
     call = functools.partial(device_function, interpret=interpret)
-
-    def in_lanes(scalar: Any) -> tuple[Words, Any]:
-        word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
-        return Words(), in_registers(word, Words(), interpret=interpret)
-
-    half = in_lanes(warpgroup)
-
-    def ends_of(group: Any) -> list[Any]:
-        arguments = [half, in_lanes(group)]
-        return call(load_ends, memories=[refs.offsets], arguments=arguments, results=_FOUR)
-
-    def escapes_of(ends: Sequence[Any]) -> list[Any]:
-        arguments = [(Words(), word) for word in ends]
-        return call(_load_escapes, memories=[refs.patches], arguments=arguments, results=_FOUR)
+    escapes = escape_functions(call, refs, plane, warpgroup, interpret=interpret)
 
     def context(pipeline: Callable[[Any], Any]) -> None:
-        base, table = call(
-            _prepare, memories=[refs.exponents, plane], results=(Words(),) * 2, writes=[1]
-        )
-        lists = [*escapes_of(ends_of(first_group)), *ends_of(first_group + 1)]
+        base, table, lists = escapes.prepare(first_group)
         scope(lambda state: pipeline((state, base, table, *lists))[0])
 
     def body(index: Any, words_smem: Any, *rest: Any) -> Any:
         *blocks, carry = rest
         state, base, table, *lists = carry
-        own = [(Words(), word) for word in lists[:4]]
-        addresses = call(
-            _write_escapes,
-            memories=[refs.rare, plane],
-            arguments=[(Words(), table), *own],
-            results=_FOUR,
-            writes=[1],
-        )
-        following = [*escapes_of(lists[4:]), *ends_of(first_group + 2 + index[0])]
+        addresses, following = escapes.write(table, lists, first_group + 2 + index[0])
         tiles = words_smem.at[pl.ds(warpgroup * 4, 4)]
         state = consume(call, index[0], state, tiles, plane, *blocks)
-        call(
-            _restore_plane,
-            memories=[refs.rare, plane],
-            arguments=[(Words(), base), *own, *((Words(), word) for word in addresses)],
-            writes=[1],
-        )
+        escapes.restore(base, lists, addresses)
         wait()
         return (state, base, table, *following)
 

@@ -40,6 +40,6 @@ def decode_matmul_config(gpu: Gpu, shape: MatmulShape) -> DecodeMatmulConfig:
     """
     cache = _measured.get()
     config = cache.get(shape) if cache else None
-    if config is not None and config.smem_nbytes(shape) <= gpu.smem_per_block_nbytes:
+    if config is not None and config.fits(gpu, shape):
         return config
     return decode_matmul_heuristic(gpu, shape)

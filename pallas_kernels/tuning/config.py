@@ -6,6 +6,7 @@ import numpy as np
 
 from pallas_kernels.errors import ArgumentError
 from pallas_kernels.format import dtype_name, float_spec
+from pallas_kernels.hardware import Gpu
 
 # The kernel's plan (docs/kernels.md): a block decodes 128 rows of the output's axis, 256 deep, in a
 # step, and multiplies them by at most 64 rows of x.
@@ -91,6 +92,13 @@ class DecodeMatmulConfig:
         words = weights * shape.stored_bits // 8
         x = STEP_DEPTH * shape.x_rows * min(shape.dtype.itemsize, 2)
         return self.num_stages * (words + x) + weights + _RESERVED_NBYTES
+
+    def fits(self, gpu: Gpu, shape: MatmulShape) -> bool:
+        """Whether a block has its shared memory. Before Hopper there are no stages: words go
+        straight into registers, and the exponent plane is all."""
+        plane = ROWS_PER_BLOCK * STEP_DEPTH
+        nbytes = self.smem_nbytes(shape) if gpu.compute_capability[0] > 8 else plane
+        return nbytes <= gpu.smem_per_block_nbytes
 
     def num_blocks(self, shape: MatmulShape) -> int:
         """Blocks of the grid."""

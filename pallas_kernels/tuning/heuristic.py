@@ -53,7 +53,7 @@ def decode_matmul_candidates(gpu: Gpu, shape: MatmulShape) -> list[DecodeMatmulC
         config = DecodeMatmulConfig(num_stages=stages, split_k=split_k)
         # A part shorter than its pipeline would only fill and drain it.
         is_long = split_k == 1 or shape.num_steps // split_k >= stages
-        if is_long and config.smem_nbytes(shape) <= gpu.smem_per_block_nbytes:
+        if is_long and config.fits(gpu, shape):
             found.append(config)
     if not found:
         raise UnsupportedError(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pallas_kernels import B200, H200
+from pallas_kernels import A100, B200, H200, RTX_4090
+from pallas_kernels.versions import MOSAIC_KNOWS_AMPERE
 from zipjax.dryrun import CompileError, compile_kernels
 from zipjax.dryrun.toolchain import find_toolchain
 
@@ -46,9 +47,17 @@ def few(cases):
     return list(chosen.values())
 
 
-@pytest.mark.parametrize("gpu", [H200, B200], ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("gpu", [H200], ids=lambda gpu: gpu.name)
 def test_one_of_each_kernel(kernel_cases, gpu):
     check(few(kernel_cases.cases(gpu)), gpu)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MOSAIC_KNOWS_AMPERE, reason="Mosaic assumes Hopper before jax 0.11")
+@pytest.mark.parametrize("gpu", [A100, RTX_4090], ids=lambda gpu: gpu.name)
+def test_the_products_before_hopper(kernel_cases, gpu):
+    cases = [case for case in kernel_cases.cases(gpu) if case.kernel.config["rows"] in (8, 64)]
+    check(cases, gpu)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pallas_kernels import B200, DecodeMatmulConfig, assume, encode
+from pallas_kernels import A100, B200, DecodeMatmulConfig, assume, encode
 from pallas_kernels.ops.decode import mosaic_gpu as decode_kernel
 from pallas_kernels.ops.decode_matmul import mosaic_gpu as product_kernel
 from pallas_kernels.ops.decode_matmul.call import Call
@@ -19,6 +19,10 @@ from pallas_kernels.ops.grouped_decode_matmul.call import Call as GroupedCall
 from tests.pallas_kernels.interpret import check_no_race, interpret_params
 from tests.pallas_kernels.mma_cases import PAIR_DTYPES, awkward, bits_of, gaussian
 
+# jax 0.10 compiles what a thread does for each thread by itself, so this takes minutes there.
+needs_newer_jax = pytest.mark.skipif(
+    jax.__version_info__ < (0, 12), reason="interpret mode of jax 0.10 takes minutes a kernel"
+)
 pytestmark = pytest.mark.slow
 F32 = np.dtype(np.float32)
 
@@ -30,14 +34,17 @@ def check_product(y, x, w):
     assert (np.abs(np.asarray(y) - exact) <= size * (x.shape[-1] + 1) * 2.0**-24).all()
 
 
-def test_decode_matmul():
+@pytest.mark.parametrize(
+    "gpu", [B200, pytest.param(A100, marks=needs_newer_jax)], ids=lambda gpu: gpu.name
+)
+def test_decode_matmul(gpu):
     """Two shares of the depth, rows of x that do not fill a block, columns that fill no tile."""
     w, x = gaussian((500, 120), PAIR_DTYPES[0]), gaussian((3, 500), PAIR_DTYPES[0], seed=1)
     w.reshape(-1)[::97] = 0
     call = Call(transpose=False, activation=None, out_dtype=F32, hold="matrix", implementation=None)
     config = DecodeMatmulConfig(num_stages=2, split_k=2)
     tensor = encode(jnp.asarray(w), layout="mma256x16")
-    with assume(B200):
+    with assume(gpu):
         y = product_kernel.decode_matmul(
             call, jnp.asarray(x), tensor, None, config=config, interpret=interpret_params()
         )
@@ -45,6 +52,7 @@ def test_decode_matmul():
     check_no_race()
 
 
+@needs_newer_jax
 def test_grouped_decode_matmul():
     """An expert without rows, one with more than a block, rows of no group."""
     w, x = gaussian((3, 120, 256), PAIR_DTYPES[1]), gaussian((14, 256), PAIR_DTYPES[1], seed=1)
@@ -61,6 +69,7 @@ def test_grouped_decode_matmul():
     check_no_race()
 
 
+@needs_newer_jax
 @pytest.mark.parametrize("layout", ["mma16x256", "mma256x16"])
 def test_decode(layout):
     w = awkward((250, 510) if layout == "mma16x256" else (510, 250), PAIR_DTYPES[0])

@@ -85,6 +85,7 @@ class Generate(TalkOptions):
             sampling=self._sampling(defaults),
             stop_tokens=defaults.stop_tokens,
             ignored_fields=self.ignored_fields,
+            keeps_digests=self.compare,
         )
 
     def _sampling(self, defaults: GenerationDefaults) -> Sampling | None:

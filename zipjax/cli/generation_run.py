@@ -29,6 +29,7 @@ class Task:
         sampling: None for the likeliest token.
         stop_tokens: that end a text.
         ignored_fields: of `config.json`.
+        keeps_digests: whether the logits of every step are fetched and digested.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Task:
     sampling: Sampling | None
     stop_tokens: tuple[int, ...]
     ignored_fields: tuple[str, ...]
+    keeps_digests: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Run:
         texts: what was added to each prompt.
         tokens: the same as tokens, the stop token left out.
         stops: the tokens that ended them, or None.
-        record: digests of all logits.
+        record: digests of all logits, where the task keeps them.
         model_nbytes: bytes of the model's arrays.
         first_token_s: from the prompts to the first token of each, compiling included.
         tokens_per_s: of all sequences together, after the first token; None where there is none.
@@ -148,6 +150,7 @@ class _Listener:
         self._on_text = on_text
         self.pieces: list[list[str]] = [[] for _ in task.prompts]
         self.record = LogitsRecord()
+        self._keeps_digests = task.keeps_digests
         self.times_s: list[float] = []
         self._num_later = 0
         self.start_s = time.perf_counter()
@@ -156,7 +159,8 @@ class _Listener:
         if self.times_s:
             self._num_later += int(step.is_new.sum())
         self.times_s.append(time.perf_counter())
-        self.record.add(step)
+        if self._keeps_digests:
+            self.record.add(step)
         for row in np.flatnonzero(step.is_new & ~step.is_stop):
             self._show(int(row), self._streams[row].add(int(step.tokens[row])))
 

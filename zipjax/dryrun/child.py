@@ -80,7 +80,8 @@ def compile_one(
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     phase.write_text("tracing")
     start = time.perf_counter()
-    lowered = jitted.lower(*abstract)
+    with jax.default_device(devices[0]):  # Mosaic asks it for the architecture
+        lowered = jitted.lower(*abstract)
     lowered_at = time.perf_counter()
     phase.write_text("compiling")
     compiled = lowered.compile()

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pallas_kernels import ArgumentError, ZipError
 from zipjax.models import CausalLM
+from zipjax.serve.placement import places_of
 from zipjax.serve.programs import Choice, Frontier, programs
 from zipjax.serve.prompts import cache_capacity, chunk_width, chunks, require_prompts
 from zipjax.serve.sampling import Sampling, draw_from
@@ -138,10 +139,13 @@ def _steps(
 ) -> Iterator[GenerationStep]:
     graphdef, state = nnx.split(model)
     weights, treedef = jax.tree.flatten(state)
-    run = programs(graphdef, treedef)
+    places = places_of(model)
+    run = programs(graphdef, treedef, places)
     longest = max(prompt.size for prompt in prompts)
     cache = model.init_cache(len(prompts), cache_capacity(longest, max_new_tokens))
     frontier = _before_prompts(prompts, model.config.vocab_size)
+    if places is not None:
+        cache, frontier = places.put((cache, frontier))
     for chunk in chunks(prompts, _prefill_width(model, longest, prefill_width)):
         cache, frontier = run.prefill(
             weights,

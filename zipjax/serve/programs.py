@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from zipjax.models import Cache, CausalLM
+from zipjax.serve.placement import Places
 from zipjax.serve.sampling import Draw, choose_tokens
 
 _NUM_KEPT = 8  # Models whose programs are kept.
@@ -52,16 +53,20 @@ class Programs:
 
 
 @lru_cache(maxsize=_NUM_KEPT)
-def programs(graphdef: nnx.GraphDef, treedef: Any) -> Programs:
+def programs(graphdef: nnx.GraphDef, treedef: Any, places: Places | None = None) -> Programs:
     """The programs of models of a structure; they take the weights as a list of arrays.
 
     Args:
         graphdef: of the model.
         treedef: of its state, so that a call has nothing to flatten but a list.
+        places: of the cache, for a model on a mesh.
     """
 
     def model_of(weights: list[jax.Array]) -> CausalLM:
         return nnx.merge(graphdef, jax.tree.unflatten(treedef, weights))
+
+    def kept(cache: Cache, frontier: Frontier) -> tuple[Cache, Frontier]:
+        return (cache, frontier) if places is None else places.keep((cache, frontier))
 
     def prefill(
         weights: list[jax.Array],
@@ -76,7 +81,7 @@ def programs(graphdef: nnx.GraphDef, treedef: Any) -> Programs:
         """Read a chunk; the sequences that end in it get their first token."""
         logits, cache = _call(model_of(weights), tokens, positions, cache, last)
         logits = jnp.where(ends[:, None], logits, frontier.logits)
-        return cache, _choose(logits, frontier.positions, jnp.zeros_like(ends), choice)
+        return kept(cache, _choose(logits, frontier.positions, jnp.zeros_like(ends), choice))
 
     def step(
         weights: list[jax.Array], cache: Cache, frontier: Frontier, choice: Choice
@@ -85,7 +90,7 @@ def programs(graphdef: nnx.GraphDef, treedef: Any) -> Programs:
         positions = jnp.where(frontier.is_done, -1, frontier.positions)
         tokens, column = frontier.tokens[:, None], jnp.zeros_like(frontier.tokens)
         logits, cache = _call(model_of(weights), tokens, positions[:, None], cache, column)
-        return cache, _choose(logits, frontier.positions + 1, frontier.is_done, choice)
+        return kept(cache, _choose(logits, frontier.positions + 1, frontier.is_done, choice))
 
     return Programs(
         prefill=jax.jit(prefill, donate_argnames="cache"),

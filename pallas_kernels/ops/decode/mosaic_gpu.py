@@ -16,4 +16,4 @@ def decode(tensor: CompressedTensor, *, interpret: Any = False) -> jax.Array:
             `rows16` in one elementwise pass.
     """
     check_mma(tensor)
-    return decode_tensor(tensor, require_fused_gpu(), interpret=interpret)
+    return decode_tensor(tensor, require_fused_gpu(needs_tma=True), interpret=interpret)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.mma import (
+    block_rows,
     check_fused,
     multiply_blocks,
-    product_of,
     require_fused_gpu,
 )
 from pallas_kernels.ops.decode_matmul.call import Call
@@ -58,13 +58,14 @@ def decode_matmul(
             got=rows.shape[0],
         )
     config = config or decode_matmul_config(gpu, shape)
-    blocks = -(-rows.shape[0] // shape.x_rows)
-    padded = jnp.pad(rows, ((0, blocks * shape.x_rows - rows.shape[0]), (0, 0)))
+    height = block_rows(gpu, shape.x_rows, weight.dtype)
+    blocks = -(-rows.shape[0] // height)
+    padded = jnp.pad(rows, ((0, blocks * height - rows.shape[0]), (0, 0)))
     y = multiply_blocks(
         weight,
-        padded.reshape(blocks, shape.x_rows, depth),
+        padded.reshape(blocks, height, depth),
         jnp.zeros(blocks, jnp.int32),
-        product_of(gpu, shape.x_rows),
+        gpu,
         split_k=config.split_k,
         num_stages=config.num_stages,
         interpret=interpret,

@@ -22,8 +22,8 @@ def exponent_decode(
 
     Args:
         payload: made by `exponent_encode`; `jax.vmap` this function over a batch of them.
-        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or None
-            for the best there is.
+        implementation: "mosaic_gpu" (Ampere to Blackwell), "xla", names in the order to try, or
+            None for the best there is.
 
     Returns:
         x: `payload.dtype` and `payload.shape`, bit for bit what was encoded. Undefined where

@@ -25,7 +25,7 @@ def exponent_decode(payload: ExponentPayload, *, interpret: Any = False) -> Arra
         interpret: Pallas' interpret parameters, or False.
 
     Raises:
-        UnsupportedError: the GPU at hand is neither Hopper nor Blackwell.
+        UnsupportedError: there is no kernel for the GPU at hand.
     """
     require_wire_gpu()
     return _decode(payload, interpret)

@@ -34,8 +34,8 @@ def exponent_encode(
     Args:
         x: bfloat16, float16 or float32, any shape, 0-d and empty included. Never modified.
         config: how much room the payload keeps for exponents outside its windows.
-        implementation: "mosaic_gpu" (Hopper, Blackwell), "xla", names in the order to try, or None
-            for the best there is.
+        implementation: "mosaic_gpu" (Ampere to Blackwell), "xla", names in the order to try, or
+            None for the best there is.
 
     Returns:
         payload: where its `overflow` is true it does not hold `x`; send `x` itself.

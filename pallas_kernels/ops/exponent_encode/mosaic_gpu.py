@@ -29,7 +29,7 @@ def exponent_encode(x: Array, config: ExponentConfig, *, interpret: Any = False)
         interpret: Pallas' interpret parameters, or False.
 
     Raises:
-        UnsupportedError: the GPU at hand is neither Hopper nor Blackwell.
+        UnsupportedError: there is no kernel for the GPU at hand.
     """
     require_wire_gpu()
     return _encode(x, config, interpret)

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 from pallas_kernels.errors import UnsupportedError
 from pallas_kernels.mma import (
+    block_rows,
     check_fused,
     multiply_blocks,
-    product_of,
     require_fused_gpu,
 )
 from pallas_kernels.ops.grouped_decode_matmul.call import Call
@@ -58,14 +58,15 @@ def grouped_matmul(
             got=mean_rows,
         )
     config = config or decode_matmul_config(gpu, shape)
-    block, row, expert = _blocks(group_sizes, num_rows, shape.x_rows)
-    blocked = jnp.zeros((expert.size, shape.x_rows, depth), x.dtype)
+    height = block_rows(gpu, shape.x_rows, weights.dtype)
+    block, row, expert = _blocks(group_sizes, num_rows, height)
+    blocked = jnp.zeros((expert.size, height, depth), x.dtype)
     blocked = blocked.at[block, row].set(x, mode="drop")
     y = multiply_blocks(
         weights,
         blocked,
         expert,
-        product_of(gpu, shape.x_rows),
+        gpu,
         split_k=config.split_k,
         num_stages=config.num_stages,
         interpret=interpret,
