@@ -9,9 +9,9 @@ else:
     from jax._src.pallas.mosaic_gpu.interpret.params import InterpretGPUParams
 
 
-def interpret_params():
+def interpret_params(*, detect_races=True):
     """With race detection; memory starts as NaN."""
-    return InterpretGPUParams(detect_races=True)
+    return InterpretGPUParams(detect_races=detect_races)
 
 
 def check_no_race():

@@ -30,12 +30,13 @@ def sample_block(
         lanes: the lanes.
         layout: the sizes.
         words: uint16 or uint32 [num_elems].
-        base: uint8 [R], the run's base before any lift; 0 where the sample says nothing.
-        known: uint8 [R], whether it says something: 1 or 0.
-        missed: uint8 [R, 4], how many sampled elements each lift leaves outside the window.
+        base: uint8 [128], the run's base before any lift; 0 where the sample says nothing.
+        known: uint8 [128], whether it says something: 1 or 0.
+        missed: uint8 [128, 4], how many sampled elements each lift leaves outside the window.
         block: number of the block; each has its 128 runs.
     """
-    run = lanes.add(lanes.mul(block, lanes.const(GROUP_LANES)), lanes.lane_in_group())
+    lane = lanes.lane_in_group()
+    run = lanes.add(lanes.mul(block, lanes.const(GROUP_LANES)), lane)
     sample = _Sample(lanes, layout, words, run)
     zero, one = lanes.const(0), lanes.const(1)
 
@@ -66,11 +67,11 @@ def sample_block(
         return out
 
     counts = sample.each(miss, [zero] * NUM_LIFTS)
-    lanes.store(lanes.moved(base, run, 1), zero, first, 8)
-    lanes.store(lanes.moved(known, run, 1), zero, lanes.select_less(zero, count, one, zero), 8)
-    own = lanes.moved(missed, run, NUM_LIFTS)
+    lanes.store(base, lane, first, 8)
+    lanes.store(known, lane, lanes.select_less(zero, count, one, zero), 8)
+    own = lanes.mul(lane, lanes.const(NUM_LIFTS))
     for lift, word in enumerate(counts):
-        lanes.store(own, lanes.const(lift), _both_halves(lanes, word), 8)
+        lanes.store(missed, lanes.add(own, lanes.const(lift)), _both_halves(lanes, word), 8)
 
 
 class _Sample:

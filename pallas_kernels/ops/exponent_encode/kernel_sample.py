@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format.slot_layout import SlotLayout
@@ -31,10 +32,12 @@ def choose_base(words: jax.Array, layout: SlotLayout, *, interpret: Any = False)
     """
 
     def kernel(words_gmem, *out):
+        block = lax.axis_index("block")
+        own = pl.ds(block * GROUP_LANES, GROUP_LANES)
         device_function(
             lambda lanes, *operands: sample_block(lanes, layout, *operands),
-            memories=[words_gmem, *out],
-            arguments=[in_lanes(lax.axis_index("block"), interpret=bool(interpret))],
+            memories=[words_gmem, *(ref.at[own] for ref in out)],
+            arguments=[in_lanes(block, interpret=bool(interpret))],
             writes=[1, 2, 3],
             interpret=bool(interpret),
         )
