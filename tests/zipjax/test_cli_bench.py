@@ -61,6 +61,4 @@ def test_shapes_are_checked():
 
 
 def config_of(num_stages, num_compute_warpgroups):
-    return DecodeMatmulConfig(
-        num_stages=num_stages, num_compute_warpgroups=num_compute_warpgroups, split_k=1
-    )
+    return DecodeMatmulConfig(num_stages=num_stages, split_k=1)
