@@ -102,9 +102,9 @@ def check_product(rng: np.random.Generator, rows: int, depth: int, num_out: int)
     """One product, and the gradient's, into memory that was full of NaN."""
     w = (rng.standard_normal((depth, num_out)) * 0.02).astype(jnp.bfloat16)
     x = rng.standard_normal((rows, depth)).astype(jnp.bfloat16)
-    tensor = on_device(w)
     for transpose, operand, matrix in ((False, x, w), (True, x @ w, w.T)):
         operand = operand.astype(jnp.bfloat16)
+        tensor = on_device(w, transpose=transpose)
         exact = operand.astype(np.float64) @ matrix.astype(np.float64)
         poison(rows * matrix.shape[1] * 2)
         product = jax.jit(lambda x, t, s=transpose: decode_matmul(x, t, transpose=s))
@@ -193,9 +193,10 @@ def median_s(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, floa
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def on_device(w: np.ndarray) -> CompressedTensor:
-    """Compressed, with lists cut to what they hold, as a file gives them."""
-    return jax.tree.map(jnp.asarray, encode(w))
+def on_device(w: np.ndarray, *, transpose: bool = False) -> CompressedTensor:
+    """Compressed, in the layout in which kernels take x @ w, or x @ w.T."""
+    layout = "mma16x256" if transpose else "mma256x16"
+    return jax.tree.map(jnp.asarray, encode(w, layout=layout))
 
 
 def poison(nbytes: int) -> None:

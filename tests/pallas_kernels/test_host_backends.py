@@ -2,12 +2,13 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
-from pallas_kernels import CompressedTensor, UnsupportedError, decode, encode
+from pallas_kernels import CompressedTensor, UnsupportedError, decode, encode, encode_static
 from pallas_kernels.codecs import triple_bitmap
 
 DTYPES = [
@@ -93,3 +94,13 @@ def test_nothing_is_written_but_the_result():
         stream.setflags(write=False)
     back = decode(dataclasses.replace(tensor))
     assert back.flags.writeable and not np.shares_memory(back, x)
+
+
+def test_lists_with_room_to_spare_are_decoded_on_the_host_too():
+    """As `encode_static` makes them, and as models hold them."""
+    x = (np.random.default_rng(0).standard_normal(9000) * 0.02).astype(ml_dtypes.bfloat16)
+    x[:40] = (np.arange(40) * 777).astype(np.uint16).view(ml_dtypes.bfloat16)
+    tensor, overflow = encode_static(jnp.asarray(x), patch_capacity=600)
+    assert not overflow
+    on_host = jax.tree.map(np.asarray, tensor)
+    np.testing.assert_array_equal(decode(on_host).view(np.uint16), x.view(np.uint16))

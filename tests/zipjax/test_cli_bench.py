@@ -60,7 +60,5 @@ def test_shapes_are_checked():
         run_on(H200, "NVIDIA H200", Bench(what="kernels", shapes=("64",)))
 
 
-def config_of(num_stages, num_compute_warpgroups):
-    return DecodeMatmulConfig(
-        num_stages=num_stages, num_compute_warpgroups=num_compute_warpgroups, split_k=1
-    )
+def config_of(num_stages, split_k):
+    return DecodeMatmulConfig(num_stages=num_stages, split_k=split_k)

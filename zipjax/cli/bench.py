@@ -13,6 +13,7 @@ import tyro
 from rich.table import Table
 
 from pallas_kernels import (
+    LAYOUT_MMA_T,
     CompressedTensor,
     DecodeMatmulConfig,
     Gpu,
@@ -80,7 +81,7 @@ def _time_shape(gpu: Gpu, shape: MatmulShape, cache: TuningCache | None) -> dict
     x_key, w_key = jax.random.split(jax.random.key(0))
     w = jax.random.normal(w_key, (shape.depth, shape.num_out), shape.dtype) * 0.02
     x = jax.random.normal(x_key, (shape.rows, shape.depth), shape.dtype)
-    weight = encode(w)
+    weight = encode(w, layout=LAYOUT_MMA_T if shape.dtype.itemsize == 2 else "rows16")
     if cache is not None:
         time_of = partial(_time_config_s, x, weight, shape, cache.device_kind)
         cache.configs[shape.key] = fastest(decode_matmul_candidates(gpu, shape), time_of)

@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from pallas_kernels import ArgumentError, ZipError
-from zipjax.models import CausalLM
+from zipjax.models import Cache, CausalLM
 from zipjax.serve.placement import places_of
 from zipjax.serve.programs import Choice, Frontier, programs
 from zipjax.serve.prompts import cache_capacity, chunk_width, chunks, require_prompts
@@ -139,24 +139,11 @@ def _steps(
 ) -> Iterator[GenerationStep]:
     graphdef, state = nnx.split(model)
     weights, treedef = jax.tree.flatten(state)
-    places = places_of(model)
-    run = programs(graphdef, treedef, places)
-    longest = max(prompt.size for prompt in prompts)
-    cache = model.init_cache(len(prompts), cache_capacity(longest, max_new_tokens))
-    frontier = _before_prompts(prompts, model.config.vocab_size)
-    if places is not None:
-        cache, frontier = places.put((cache, frontier))
-    for chunk in chunks(prompts, _prefill_width(model, longest, prefill_width)):
-        cache, frontier = run.prefill(
-            weights,
-            cache,
-            frontier,
-            chunk.tokens,
-            chunk.positions,
-            chunk.last,
-            chunk.ends,
-            choice,
-        )
+    run = programs(graphdef, treedef, places_of(model))
+    cache, frontier = _before_prompts(model, prompts, max_new_tokens)
+    width = _prefill_width(model, max(prompt.size for prompt in prompts), prefill_width)
+    for chunk in chunks(prompts, width):
+        cache, frontier = run.prefill(weights, cache, frontier, chunk, choice)
     was_done = np.zeros(len(prompts), bool)
     for idx in range(max_new_tokens):
         newest = frontier
@@ -175,15 +162,20 @@ def _prefill_width(model: CausalLM, longest: int, width_max: int) -> int:
     return chunk_width(longest, max(longest, width_max) if whole else width_max)
 
 
-def _before_prompts(prompts: list[np.ndarray], vocab_size: int) -> Frontier:
-    """What the first chunk starts from: only `positions`, those of the first new tokens, count."""
-    batch_size = len(prompts)
-    return Frontier(
-        tokens=jnp.zeros(batch_size, jnp.int32),
-        positions=jnp.asarray([prompt.size for prompt in prompts], jnp.int32),
-        is_done=jnp.zeros(batch_size, bool),
-        logits=jnp.zeros((batch_size, vocab_size), jnp.float32),
+def _before_prompts(
+    model: CausalLM, prompts: list[np.ndarray], max_new_tokens: int
+) -> tuple[Cache, Frontier]:
+    """An empty cache, and a frontier of which only `positions`, of the first new tokens, count."""
+    lengths = [prompt.size for prompt in prompts]
+    cache = model.init_cache(len(prompts), cache_capacity(max(lengths), max_new_tokens))
+    frontier = Frontier(
+        tokens=jnp.zeros(len(prompts), jnp.int32),
+        positions=jnp.asarray(lengths, jnp.int32),
+        is_done=jnp.zeros(len(prompts), bool),
+        logits=jnp.zeros((len(prompts), model.config.vocab_size), jnp.float32),
     )
+    places = places_of(model)
+    return (cache, frontier) if places is None else places.put((cache, frontier))
 
 
 def _read(frontier: Frontier, was_done: np.ndarray) -> GenerationStep:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from zipjax.models import Cache, CausalLM
 from zipjax.serve.placement import Places
+from zipjax.serve.prompts import Chunk
 from zipjax.serve.sampling import Draw, choose_tokens
 
 _NUM_KEPT = 8  # Models whose programs are kept.
@@ -72,16 +73,14 @@ def programs(graphdef: nnx.GraphDef, treedef: Any, places: Places | None = None)
         weights: list[jax.Array],
         cache: Cache,
         frontier: Frontier,
-        tokens: Int[Array, "B T"],
-        positions: Int[Array, "B T"],
-        last: Int[Array, " B"],
-        ends: Bool[Array, " B"],
+        chunk: Chunk,
         choice: Choice,
     ) -> tuple[Cache, Frontier]:
         """Read a chunk; the sequences that end in it get their first token."""
-        logits, cache = _call(model_of(weights), tokens, positions, cache, last)
-        logits = jnp.where(ends[:, None], logits, frontier.logits)
-        return kept(cache, _choose(logits, frontier.positions, jnp.zeros_like(ends), choice))
+        model = model_of(weights)
+        logits, cache = _call(model, chunk.tokens, chunk.positions, cache, chunk.last)
+        logits = jnp.where(chunk.ends[:, None], logits, frontier.logits)
+        return kept(cache, _choose(logits, frontier.positions, jnp.zeros_like(chunk.ends), choice))
 
     def step(
         weights: list[jax.Array], cache: Cache, frontier: Frontier, choice: Choice

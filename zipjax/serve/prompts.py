@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Array, Bool, Int
 
 from pallas_kernels import ArgumentError
 
@@ -12,9 +14,10 @@ CHUNK_WIDTH_MIN = 16
 CAPACITY_STEP = 64  # Capacities are multiples of it: nearly equal ones share their programs.
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Chunk:
-    """Columns [T] of a batch of prompts that are padded on the right.
+    """T columns of a batch of prompts that are padded on the right; a pytree.
 
     Attributes:
         tokens: int32 [B, T].
@@ -23,10 +26,10 @@ class Chunk:
         ends: bool [B], whether it is.
     """
 
-    tokens: Int[np.ndarray, "B T"]
-    positions: Int[np.ndarray, "B T"]
-    last: Int[np.ndarray, " B"]
-    ends: Bool[np.ndarray, " B"]
+    tokens: Int[Array, "B T"]
+    positions: Int[Array, "B T"]
+    last: Int[Array, " B"]
+    ends: Bool[Array, " B"]
 
 
 def require_prompts(prompts: Sequence[Sequence[int]], vocab_size: int) -> list[np.ndarray]:
@@ -81,4 +84,5 @@ def chunks(prompts: list[np.ndarray], width: int) -> Iterator[Chunk]:
         inside = slice(start, start + width)
         last = lengths - 1 - start
         ends = (last >= 0) & (last < width)
-        yield Chunk(tokens[:, inside], positions[:, inside], np.where(ends, last, 0), ends)
+        parts = tokens[:, inside], positions[:, inside], np.where(ends, last, 0), ends
+        yield Chunk(*map(jnp.asarray, parts))

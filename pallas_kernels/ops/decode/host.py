@@ -45,9 +45,10 @@ def decode(tensor: CompressedTensor) -> np.ndarray:
         _decode_piece(
             bits[tile * TILE_ELEMS : (tile + PIECE_TILES) * TILE_ELEMS], tile, tensor, spec
         )
-    entries = tensor.streams["rare_entries"]
     tiles = tensor.streams["rare_tiles"].astype(np.int64)
-    _lift(bits, tiles, entries >> 8, entries & 255, tensor, spec)
+    is_there = tiles < num_tiles(num_elems)  # room that is not used points to no tile
+    entries = tensor.streams["rare_entries"][is_there]
+    _lift(bits, tiles[is_there], entries >> 8, entries & 255, tensor, spec)
     return bits[:num_elems].view(tensor.dtype).reshape(tensor.shape)
 
 
