@@ -196,10 +196,10 @@ def test_without_such_a_gpu_xla_does_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "num_elems", "blocks"), [("bfloat16", 36_000, 2), ("float32", 1003, 1)]
+    ("name", "num_elems", "blocks", "batch"), [("bfloat16", 36_000, 2, 1), ("float32", 1003, 1, 2)]
 )
-def test_interpreted_in_a_batch(name, num_elems, blocks):
-    """Kernels whole, mapped over two tensors.
+def test_interpreted_in_a_batch(name, num_elems, blocks, batch):
+    """Kernels whole, under `vmap`.
 
     In interpret mode a device function writes back whole arrays, so the race detector takes two
     blocks for a race; blocks then run one after the other.
@@ -207,7 +207,7 @@ def test_interpreted_in_a_batch(name, num_elems, blocks):
     config = ExponentConfig(max_run_elems=8, elems_per_far=32)
     dtype = DTYPES[name]
     assert num_blocks(config.layout(dtype, num_elems)) == blocks
-    words = bits_of(np.random.default_rng(5).standard_t(3, (2, num_elems)) * 0.02, dtype)
+    words = bits_of(np.random.default_rng(5).standard_t(3, (batch, num_elems)) * 0.02, dtype)
     interpret = interpret_params(detect_races=blocks == 1)
 
     def there_and_back(x):
@@ -217,7 +217,7 @@ def test_interpreted_in_a_batch(name, num_elems, blocks):
     with assume(H200):
         payload, decoded = jax.vmap(there_and_back)(jnp.asarray(words.view(dtype)))
     check_no_race()
-    for index in range(2):
+    for index in range(batch):
         streams = {leaf: stream[index] for leaf, stream in payload.streams.items()}
         assert_same_leaves(streams, position_slots.encode(words[index], payload.layout))
     assert not payload.overflow.any()
