@@ -16,7 +16,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_ROWS, FloatSpec, words_per_group
-from pallas_kernels.lanes.inline import Fragment, Words, device_function, in_registers
+from pallas_kernels.lanes.inline import Fragment, Words, device_function, in_lanes, in_registers
 from pallas_kernels.mma.decode_tile import COMPUTE_WARPGROUPS, load_words
 from pallas_kernels.mma.products import multiply_words
 from pallas_kernels.mma.steps import (
@@ -43,6 +43,7 @@ def decode_matmul_transposed_direct(
     blocks, steps = block_matrix.shape[0], x.shape[1]
     groups, local = rows // MMA_GROUP_ROWS, steps // num_splits
     call = functools.partial(device_function, interpret=bool(interpret))
+    word_of = functools.partial(in_lanes, interpret=bool(interpret))
     kind = Fragment(columns, jnp.float32)
     stored = (Words(),) * (4 * words_per_group(spec))
 
@@ -59,7 +60,7 @@ def decode_matmul_transposed_direct(
             return call(
                 functools.partial(_load_words, spec),
                 memories=[words],
-                arguments=[escapes.in_lanes(number), escapes.in_lanes(warpgroup)],
+                arguments=[word_of(number), word_of(warpgroup)],
                 results=stored,
             )
 

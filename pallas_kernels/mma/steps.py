@@ -18,8 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_TILES, FloatSpec, words_per_group
-from pallas_kernels.lanes import GROUP_LANES
-from pallas_kernels.lanes.inline import Words, device_function, in_registers
+from pallas_kernels.lanes.inline import Words, device_function, in_lanes
 from pallas_kernels.mma.decode_tile import (
     COMPUTE_WARPGROUPS,
     PLANE_NBYTES,
@@ -72,13 +71,11 @@ class EscapeFunctions(NamedTuple):
     tile's are.
 
     Attributes:
-        in_lanes: a scalar as an argument of a device function.
         prepare: `prepare(first_group) -> base, table, lists`; fills the plane.
         write: `write(table, lists, later_group) -> addresses, next lists`.
         restore: `restore(base, lists, addresses)`.
     """
 
-    in_lanes: Callable[[Any], tuple[Words, Any]]
     prepare: Callable[[Any], tuple[Any, Any, list[Any]]]
     write: Callable[[Any, Sequence[Any], Any], tuple[list[Any], list[Any]]]
     restore: Callable[[Any, Sequence[Any], Sequence[Any]], None]
@@ -89,14 +86,11 @@ def escape_functions(
 ) -> EscapeFunctions:
     """For one warpgroup of a kernel; `call` is `device_function`."""
 
-    def in_lanes(scalar: Any) -> tuple[Words, Any]:
-        word = jnp.full((GROUP_LANES,), jnp.asarray(scalar).astype(jnp.uint32))
-        return Words(), in_registers(word, Words(), interpret=interpret)
-
-    half = in_lanes(warpgroup)
+    word_of = functools.partial(in_lanes, interpret=interpret)
+    half = word_of(warpgroup)
 
     def ends_of(group: Any) -> list[Any]:
-        arguments = [half, in_lanes(group)]
+        arguments = [half, word_of(group)]
         return call(load_ends, memories=[refs.offsets], arguments=arguments, results=_FOUR)
 
     def escapes_of(ends: Sequence[Any]) -> list[Any]:
@@ -127,7 +121,7 @@ def escape_functions(
             writes=[1],
         )
 
-    return EscapeFunctions(in_lanes, prepare, write, restore)
+    return EscapeFunctions(prepare, write, restore)
 
 
 def decode_steps(
