@@ -20,6 +20,7 @@ from pallas_kernels import (
     grouped_decode_matmul,
     stream_specs,
 )
+from pallas_kernels.ops.encode.mosaic_gpu import encode_words
 from zipjax.dryrun import KernelCase, LoopWork
 
 # Bars of a whole main loop on an H200, with patches of any length. At full bandwidth of its memory
@@ -67,8 +68,13 @@ def cases(gpu: Gpu) -> list[StaticCase]:
         for dtype in ("bfloat16", "float16")
         for layout in ("mma16x256", "mma256x16")
     ]
+    encoders = [
+        encode_case(dtype, layout)
+        for dtype in ("bfloat16", "float16")
+        for layout in ("mma16x256", "mma256x16")
+    ]
     tiles = decoders if gpu.compute_capability[0] >= 9 else []
-    return products + tiles + wire_cases(gpu)
+    return products + tiles + encoders + wire_cases(gpu)
 
 
 def product_case(gpu: Gpu, name: str, dtype: str, rows: int) -> StaticCase:
@@ -115,6 +121,23 @@ def decode_case(dtype: str, layout: str) -> StaticCase:
     )
 
 
+def encode_case(dtype: str, layout: str) -> StaticCase:
+    """The main stream of a matrix; there is no loop, so this counts the whole kernel."""
+    return StaticCase(
+        kernel=KernelCase(
+            name="encode",
+            config={"dtype": dtype, "layout": layout},
+            factory="kernel_cases:encode_program",
+            arguments={"dtype": dtype, "layout": layout},
+            work=LoopWork(
+                weights_per_thread=128,
+                hbm_bytes_per_weight=2 + STORED_BITS[dtype] / 8,
+                loop="longest",
+            ),
+        )
+    )
+
+
 def decode_matmul_program(dtype: str, rows: int):
     """y = x @ W, W [4096, 4096]."""
     call = functools.partial(decode_matmul, implementation="mosaic_gpu")
@@ -133,6 +156,13 @@ def decode_program(dtype: str, layout: str):
     """A matrix [4096, 14336]."""
     call = functools.partial(decode, implementation="mosaic_gpu")
     return call, (abstract((4096, 14336), dtype, layout),)
+
+
+def encode_program(dtype: str, layout: str):
+    """A matrix [4096, 14336]."""
+    x = jax.ShapeDtypeStruct((4096, 14336), dtype)
+    exponents = jax.ShapeDtypeStruct((17,), "uint8")
+    return functools.partial(encode_words, layout=layout), (x, exponents)
 
 
 def abstract(shape: tuple[int, ...], dtype: str, layout: str = "mma256x16") -> CompressedTensor:

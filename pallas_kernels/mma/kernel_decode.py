@@ -22,7 +22,7 @@ from pallas_kernels.format import (
     PAIR_WORDS_PER_GROUP,
     FloatSpec,
 )
-from pallas_kernels.lanes import Lanes, Memory
+from pallas_kernels.lanes import Lanes, Memory, Word
 from pallas_kernels.mma.decode_tile import decode_groups
 from pallas_kernels.mma.steps import (
     NUM_THREADS,
@@ -121,23 +121,38 @@ def _decode_and_store(
     target: Memory,
 ) -> None:
     """A warpgroup's 64 rows by 256 depths to where `target` starts, `stride` elements a line."""
+    first = first_word(lanes, rows_first, stride)
+    for number, group in enumerate(decode_groups(lanes, words, plane, spec)):
+        assert len(group) == PAIR_WORDS_PER_GROUP
+        for index, word in enumerate(group):
+            block = block_offset(number, index, rows_first, stride)
+            word = word if rows_first else lanes.transpose_block(word)
+            lanes.store_element(target, lanes.add(first, lanes.const(block)), word)
+
+
+def first_word(lanes: Lanes, rows_first: bool, stride: int) -> Word:
+    """Number of a lane's first word, of two neighbouring elements, in a matrix of 64 rows.
+
+    Lane 4 r + q has line r of an 8 x 8 block, elements 2 q and 2 q + 1: a line is a row or, where
+    rows come last, a depth.
+
+    Args:
+        lanes: the lanes.
+        rows_first: whether lines are rows.
+        stride: elements from one line to the next.
+    """
     thread = lanes.lane_in_group()
     warp, lane = lanes.shr(thread, 5), lanes.and_(thread, lanes.const(31))
-    major, pair = lanes.shr(lane, 2), lanes.and_(lane, lanes.const(3))
-    # Word number of the lane's first element, were all blocks at the start of the warp's tile.
-    per_row, per_depth = (stride // 2, 1) if rows_first else (1, stride)
-    warp_words = MMA_TILE_ROWS * per_row if rows_first else MMA_TILE_ROWS // 2
-    first = lanes.add(
+    line, pair = lanes.shr(lane, 2), lanes.and_(lane, lanes.const(3))
+    warp_words = MMA_TILE_ROWS * (stride if rows_first else 1) // 2
+    return lanes.add(
         lanes.mul(warp, lanes.const(warp_words)),
-        lanes.add(lanes.mul(major, lanes.const(stride // 2)), pair),
+        lanes.add(lanes.mul(line, lanes.const(stride // 2)), pair),
     )
-    for number, group in enumerate(decode_groups(lanes, words, plane, spec)):
-        for index, word in enumerate(group):
-            row = 8 * (index % 2)
-            depth = 64 * number + 16 * (index // 4) + 8 * (index // 2 % 2)
-            assert len(group) == PAIR_WORDS_PER_GROUP
-            if rows_first:
-                block = row * per_row + depth // 2
-            else:
-                word, block = lanes.transpose_block(word), (depth * per_depth + row) // 2
-            lanes.store_element(target, lanes.add(first, lanes.const(block)), word)
+
+
+def block_offset(group: int, index: int, rows_first: bool, stride: int) -> int:
+    """How many words further the block of pair word `index` of a 64-deep group is."""
+    row = 8 * (index % 2)
+    depth = 64 * group + 16 * (index // 4) + 8 * (index // 2 % 2)
+    return (row * stride + depth) // 2 if rows_first else (depth * stride + row) // 2

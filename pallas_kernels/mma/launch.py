@@ -171,3 +171,29 @@ def decode_tensor(tensor: CompressedTensor, gpu: Gpu, *, interpret: Any = False)
         interpret=interpret,
     )
     return matrices[:, : tensor.shape[-2], : tensor.shape[-1]].reshape(tensor.shape)
+
+
+def encode_words_of(
+    x: jax.Array, exponents: jax.Array, layout: str, *, interpret: Any = False
+) -> jax.Array:
+    """The main stream of matrices, by the kernel.
+
+    Args:
+        x: 16-bit floats [..., N, K] or [..., K, N].
+        exponents: uint8 [17], the first of them the window's base.
+        layout: its name.
+        interpret: Pallas' interpret parameters, or False.
+
+    Returns:
+        words: uint32 [T, W, 32, 4].
+    """
+    from pallas_kernels.mma.kernel_encode import encode_matrices
+
+    matrices = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+    multiples = (MMA_GROUP_ROWS, MMA_TILE_DEPTH)
+    multiples = multiples if layout == LAYOUT_MMA else multiples[::-1]
+    edges = [(0, -size % of) for size, of in zip(matrices.shape[1:], multiples, strict=True)]
+    if any(edge for _, edge in edges):
+        matrices = jnp.pad(matrices, [(0, 0), *edges])
+    spec = float_spec(x.dtype)
+    return encode_matrices(matrices, exponents, spec=spec, layout=layout, interpret=interpret)

@@ -66,35 +66,52 @@ def decode_mma(
     return lax.bitcast_convert_type(_from_positions(out, shape, layout), spec.dtype)
 
 
-def encode_mma(
-    x: jax.Array, base: jax.Array, num_escapes: int, spec: FloatSpec, layout: str
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-    """The main stream of an mma layout, and what must go into its lists.
+def encode_mma_words(x: jax.Array, base: jax.Array, spec: FloatSpec, layout: str) -> jax.Array:
+    """The main stream of an mma layout.
 
     Args:
         x: 16-bit floats [..., rows, depth], or [..., depth, rows].
         base: uint8 [], the window's base.
-        num_escapes: how many elements of `x` are outside the window.
         spec: the float.
         layout: its name.
 
     Returns:
         words: uint32 [T, W, 32, 4].
-        escapes: tile, position and exponent of each escape, by tile and position.
     """
+    bits, _, relative = _relative(x, base, spec)
+    code = jnp.where(relative > 7, 0, relative).astype(jnp.uint16)
+    mask = kept_mask(spec) & 0xFFFF & ~(7 << spec.mantissa_bits)
+    kept = (bits & np.uint16(mask)) | (code << spec.mantissa_bits)
+    return _pack(_to_positions(kept, layout), spec)
+
+
+def find_escapes(
+    x: jax.Array, base: jax.Array, num_escapes: int, spec: FloatSpec, layout: str
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Tile, position and exponent of each element outside the window, by tile and position.
+
+    Args:
+        x: as for `encode_mma_words`.
+        base: uint8 [], the window's base.
+        num_escapes: how many there are.
+        spec: the float.
+        layout: its name.
+    """
+    _, exponent, relative = _relative(x, base, spec)
+    # The exponent of an escape, 256 where there is none.
+    marked = jnp.where(relative > 7, exponent, 256)
+    marked = _to_positions(marked, layout, filler=256).reshape(-1)
+    (at,) = jnp.nonzero(marked != 256, size=num_escapes)
+    return at // TILE_ELEMS, at % TILE_ELEMS, marked[at]
+
+
+def _relative(
+    x: jax.Array, base: jax.Array, spec: FloatSpec
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Bits, exponent, and exponent - base, which is large for what is below the base."""
     bits = lax.bitcast_convert_type(x, jnp.uint16)
     exponent = (bits >> spec.mantissa_bits) & np.uint16(spec.num_exponents - 1)
-    relative = exponent - base.astype(jnp.uint16)  # what is below the base is large
-    escaped = relative > 7
-    code = jnp.where(escaped, 0, relative).astype(jnp.uint16)
-    kept = (bits & np.uint16(kept_mask(spec) & 0xFFFF & ~(7 << spec.mantissa_bits))) | (
-        code << spec.mantissa_bits
-    )
-    words = _pack(_to_positions(kept, layout), spec)
-    # The exponent of an escape, 256 where there is none.
-    marked = _to_positions(jnp.where(escaped, exponent, 256), layout, filler=256).reshape(-1)
-    (at,) = jnp.nonzero(marked != 256, size=num_escapes)
-    return words, (at // TILE_ELEMS, at % TILE_ELEMS, marked[at])
+    return bits, exponent, exponent - base.astype(jnp.uint16)
 
 
 def _pack(positions: jax.Array, spec: FloatSpec) -> jax.Array:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from pallas_kernels import A100, B200, DecodeMatmulConfig, assume, encode
+from pallas_kernels.codecs import triple_bitmap_mma
 from pallas_kernels.ops.decode import mosaic_gpu as decode_kernel
 from pallas_kernels.ops.decode_matmul import mosaic_gpu as product_kernel
 from pallas_kernels.ops.decode_matmul.call import Call
+from pallas_kernels.ops.encode import mosaic_gpu as encode_kernel
 from pallas_kernels.ops.grouped_decode_matmul import mosaic_gpu as grouped_kernel
 from pallas_kernels.ops.grouped_decode_matmul.call import Call as GroupedCall
 from tests.pallas_kernels.interpret import check_no_race, interpret_params
@@ -78,6 +80,19 @@ def test_decode(layout):
             encode(jnp.asarray(w), layout=layout), interpret=interpret_params()
         )
     np.testing.assert_array_equal(bits_of(y), bits_of(w))
+    check_no_race()
+
+
+@needs_newer_jax
+@pytest.mark.parametrize("layout", ["mma16x256", "mma256x16"])
+def test_encode(layout):
+    x = awkward((250, 510) if layout == "mma16x256" else (510, 250), PAIR_DTYPES[0])
+    want = triple_bitmap_mma.encode(x, layout)
+    with assume(B200):
+        words = encode_kernel.encode_words(
+            jnp.asarray(x), want["exponents"], layout, interpret=interpret_params()
+        )
+    np.testing.assert_array_equal(np.asarray(words), want["words"])
     check_no_race()
 
 

@@ -19,6 +19,7 @@ from pallas_kernels.mma.decode_tile import (
     write_escapes,
 )
 from pallas_kernels.mma.kernel_decode import _decode_and_store
+from pallas_kernels.mma.kernel_encode import encode_tiles
 from pallas_kernels.mma.products import Mma, _decode_and_multiply
 from tests.pallas_kernels.mma_cases import PAIR_DTYPES, awkward, bits_of, every_pattern, gaussian
 
@@ -78,6 +79,24 @@ def test_storing_decoded_tiles_is_exact(layout):
     streams = triple_bitmap_mma.encode(x, layout)
     steps_of(streams, x.shape if rows_first else x.shape[::-1], visit)
     np.testing.assert_array_equal(out, bits_of(x))
+
+
+@pytest.mark.parametrize("layout", ["mma16x256", "mma256x16"])
+@pytest.mark.parametrize("dtype", PAIR_DTYPES, ids=str)
+@pytest.mark.parametrize("case", [awkward, every_pattern])
+def test_encoding_writes_the_oracles_words(case, dtype, layout):
+    rows_first = layout == "mma16x256"
+    x = every_pattern(dtype) if case is every_pattern else awkward((128, 512), dtype)
+    x = x if rows_first else np.ascontiguousarray(x.T)
+    want = triple_bitmap_mma.encode(x, layout)
+    exponents = ArrayMemory(want["exponents"].copy())
+    for step, half in np.ndindex(2, 2):
+        at = (64 * half, 256 * step) if rows_first else (256 * step, 64 * half)
+        source = ArrayMemory(x.reshape(-1)[at[0] * x.shape[1] + at[1] :].copy())
+        target = ArrayMemory(np.zeros_like(want["words"][:4]))
+        encode_tiles(float_spec(dtype), rows_first, x.shape[1], LANES, source, exponents, target)
+        tiles = want["words"][8 * step + 4 * half :][:4]
+        np.testing.assert_array_equal(target.data.view(np.uint32), tiles.reshape(-1))
 
 
 @pytest.mark.parametrize("dtype", PAIR_DTYPES, ids=str)

@@ -1,14 +1,17 @@
-"""A `rows16` tensor in an mma layout: words on the device, lists of escapes in NumPy.
+"""A `rows16` tensor in an mma layout: words by a kernel or XLA, lists of escapes in NumPy.
 
 Sizes of the lists depend on the data; they hold 1 to 2 % of the elements, so the host makes them.
 """
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pallas_kernels.dispatch import dispatch
 from pallas_kernels.format import (
     LOOK_AHEAD_TILES,
     PATCH_INDEX_BITS,
@@ -20,10 +23,21 @@ from pallas_kernels.format import (
     float_spec,
     padded_size,
 )
+from pallas_kernels.ops.encode import mosaic_gpu
 from pallas_kernels.tensor import CompressedTensor
-from pallas_kernels.tiles import encode_mma
+from pallas_kernels.tiles import encode_mma_words, find_escapes
 
-_encode_jit = jax.jit(encode_mma, static_argnums=(2, 3, 4))
+_words_jit = jax.jit(encode_mma_words, static_argnums=(2, 3))
+_escapes_jit = jax.jit(find_escapes, static_argnums=(2, 3, 4))
+
+
+def _words_by_xla(x: jax.Array, exponents: np.ndarray, layout: str) -> jax.Array:
+    return _words_jit(x, jnp.asarray(exponents[0]), float_spec(x.dtype), layout)
+
+
+_WORDS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"mosaic_gpu": mosaic_gpu.encode_words, "xla": _words_by_xla}
+)
 
 
 def arrange_for_mma(x: Any, rows16: CompressedTensor, layout: str) -> CompressedTensor:
@@ -42,7 +56,9 @@ def arrange_for_mma(x: Any, rows16: CompressedTensor, layout: str) -> Compressed
     base = exponents[0]
     exponents[TABLE_SIZE] = base
     num_escapes = int(rows16.streams["patch_offsets"][-1])
-    words, escapes = _encode_jit(jnp.asarray(x), jnp.asarray(base), num_escapes, spec, layout)
+    array = jnp.asarray(x)
+    words = dispatch("encode", _WORDS, None, array, exponents, layout)
+    escapes = _escapes_jit(array, jnp.asarray(base), num_escapes, spec, layout)
     tile, position, exponent = map(np.asarray, escapes)
     lists = _lists(tile, position, exponent, exponents, words.shape[0])
     streams: dict[str, Any] = {"exponents": exponents, "words": words, **lists}

@@ -1,0 +1,21 @@
+"""The `mosaic_gpu` backend of `encode`: the main stream of the layouts for tensor cores."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pallas_kernels.mma import encode_words_of, require_fused_gpu
+
+
+def encode_words(
+    x: jax.Array, exponents: np.ndarray, layout: str, *, interpret: Any = False
+) -> jax.Array:
+    """The words of an array, see `tiles.encode_mma_words`.
+
+    Raises:
+        UnsupportedError: no GPU that the kernel runs on.
+    """
+    require_fused_gpu()
+    return encode_words_of(x, jnp.asarray(exponents), layout, interpret=interpret)
