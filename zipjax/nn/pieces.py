@@ -22,6 +22,7 @@ import numpy as np
 from pallas_kernels import CompressedTensor, decode, encode, stream_specs, trim
 
 RAW = "raw"
+ROWS16 = "rows16"
 _LISTS = ("patches", "rare_tiles", "rare_entries")
 
 
@@ -83,8 +84,8 @@ def fill_empty_lists(tensor: CompressedTensor) -> CompressedTensor:
     Args:
         tensor: of one piece without leading axes; NumPy, JAX or abstract streams.
     """
-    if tensor.codec == RAW:
-        return tensor
+    if tensor.codec == RAW or tensor.layout != ROWS16:
+        return tensor  # the lists of the layouts for kernels are never empty
     streams = dict(tensor.streams)
     for name in _LISTS:
         if not streams[name].size:
