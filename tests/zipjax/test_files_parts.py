@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pallas_kernels import encode
 from tests.support.equal import bits
 from zipjax import compress
 from zipjax.files.parts import decoded_parts
@@ -49,3 +50,14 @@ def test_files_give_parts(tmp_path):
         (source,) = open_tensors(tmp_path / name).sources
         parts = list(source.read_parts(6_000))
         np.testing.assert_array_equal(bits(np.concatenate(parts)), bits(x))
+
+
+def test_a_layout_for_kernels_comes_in_parts_too():
+    x = (np.random.default_rng(0).standard_normal((256, 300)) * 0.02).astype(ml_dtypes.bfloat16)
+    for layout in ("mma16x256", "mma256x16"):
+        tensor = encode(np.tile(x, (2, 2)), layout=layout)
+        assert tensor.layout == layout
+        parts = list(decoded_parts(tensor, 70_001))
+        assert [part.size for part in parts[:-1]] == [70_001] * (len(parts) - 1)
+        want = np.tile(x, (2, 2)).reshape(-1)
+        np.testing.assert_array_equal(np.concatenate(parts).view(np.uint16), want.view(np.uint16))

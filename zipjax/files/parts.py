@@ -9,6 +9,7 @@ from pallas_kernels import CompressedTensor
 from zipjax.array import decompress
 
 TILE_ELEMS = 4096
+_CUT_LAYOUTS = ("rows16", "bytes")
 
 
 def decoded_parts(tensor: CompressedTensor, part_elems: int) -> Iterator[np.ndarray]:
@@ -21,6 +22,11 @@ def decoded_parts(tensor: CompressedTensor, part_elems: int) -> Iterator[np.ndar
     Yields:
         The tensor's dtype [part_elems].
     """
+    if tensor.layout not in _CUT_LAYOUTS:
+        # Tiles of the layouts for kernels are no runs of elements, so there it is all at once.
+        flat = np.asarray(decompress(tensor)).reshape(-1)
+        yield from (flat[begin : begin + part_elems] for begin in range(0, flat.size, part_elems))
+        return
     for begin in range(0, tensor.size, part_elems):
         end = min(begin + part_elems, tensor.size)
         yield _decoded(tensor, begin, end)
