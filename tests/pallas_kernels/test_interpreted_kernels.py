@@ -22,10 +22,11 @@ from tests.pallas_kernels.interpret import check_no_race, interpret_params
 from tests.pallas_kernels.mma_cases import PAIR_DTYPES, awkward, bits_of, gaussian
 
 # jax 0.10 compiles what a thread does for each thread by itself, so this takes minutes there.
+IS_FAST = jax.__version_info__ >= (0, 12)
 needs_newer_jax = pytest.mark.skipif(
-    jax.__version_info__ < (0, 12), reason="interpret mode of jax 0.10 takes minutes a kernel"
+    not IS_FAST, reason="interpret mode of jax 0.10 takes minutes a kernel"
 )
-pytestmark = pytest.mark.slow
+pytestmark = () if IS_FAST else pytest.mark.slow
 F32 = np.dtype(np.float32)
 
 
