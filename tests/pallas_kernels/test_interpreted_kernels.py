@@ -26,7 +26,7 @@ IS_FAST = jax.__version_info__ >= (0, 12)
 needs_newer_jax = pytest.mark.skipif(
     not IS_FAST, reason="interpret mode of jax 0.10 takes minutes a kernel"
 )
-pytestmark = () if IS_FAST else pytest.mark.slow
+pytestmark = [] if IS_FAST else [pytest.mark.slow]
 F32 = np.dtype(np.float32)
 
 
