@@ -212,6 +212,13 @@ def current_gpu() -> Gpu | None:
         return None
 
 
+def is_on_gpu(x: jax.Array) -> bool:
+    """Whether an array lies on a GPU; one that is being traced may come to."""
+    if isinstance(x, jax.core.Tracer):
+        return True
+    return all(device.platform in ("gpu", "cuda") for device in x.devices())
+
+
 def gpu_of(name: str) -> Gpu:
     """The record of a GPU by its name ("H200") or by JAX's `device_kind`.
 

@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pallas_kernels import CompressedTensor, FormatError, UnsupportedError, decode, encode, relayout
+from pallas_kernels import (
+    H200,
+    CompressedTensor,
+    FormatError,
+    UnsupportedError,
+    assume,
+    decode,
+    encode,
+    relayout,
+)
 from pallas_kernels.codecs import triple_bitmap_mma
 from pallas_kernels.format import (
     check_streams,
@@ -104,6 +113,13 @@ def test_relayout_there_and_back():
     for name, stream in back.streams.items():
         want = np.asarray(tensor.streams[name])
         np.testing.assert_array_equal(np.asarray(stream)[: want.shape[0]], want, name)
+
+
+def test_an_assumed_gpu_encodes_nothing():
+    x = gaussian((256, 500), PAIR_DTYPES[0])
+    with assume(H200):
+        tensor = encode(jnp.asarray(x), layout="mma16x256")
+    np.testing.assert_array_equal(bits_of(decode(tensor)), bits_of(x))
 
 
 def test_what_would_grow_is_raw():
