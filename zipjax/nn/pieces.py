@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pallas_kernels import CompressedTensor, decode, encode, stream_specs, trim
+from pallas_kernels import CompressedTensor, decode, encode, stream_specs
 
 RAW = "raw"
 ROWS16 = "rows16"
@@ -105,7 +105,7 @@ def decode_pieces(tensor: CompressedTensor, cut_dims: tuple[int, ...] = ()) -> A
     """
     num_lead = num_lead_axes(tensor)
     if not num_lead and all(isinstance(stream, np.ndarray) for stream in tensor.streams.values()):
-        return decode(trim(tensor))  # on the host lists are read to their end
+        return decode(tensor)
     decode_all: Any = decode
     for _ in range(num_lead):
         decode_all = jax.vmap(decode_all)
