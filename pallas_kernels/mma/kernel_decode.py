@@ -12,7 +12,6 @@ from typing import Any
 import jax
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import (
     LAYOUT_MMA,
@@ -29,8 +28,8 @@ from pallas_kernels.mma.steps import (
     THREAD_NAME,
     StreamRefs,
     decode_steps,
-    scratch_types,
     stream_operands,
+    tile_kernel,
 )
 
 _NUM_STAGES = 3
@@ -98,15 +97,11 @@ def decode_matrices(
             interpret=bool(interpret),
         )
 
-    return plgpu.kernel(
+    return tile_kernel(
         kernel,
-        out_type=jax.ShapeDtypeStruct(shape, spec.dtype),
-        grid=(num_matrices, groups, num_splits),
-        grid_names=("matrix", "rows", "share"),
+        jax.ShapeDtypeStruct(shape, spec.dtype),
+        {"matrix": num_matrices, "rows": groups, "share": num_splits},
         num_threads=NUM_THREADS,
-        thread_name=THREAD_NAME,
-        scratch_types=scratch_types(),
-        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
         interpret=interpret,
     )(*stream_operands(streams, spec))
 

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_ROWS, FloatSpec
 from pallas_kernels.mma.products import Product
@@ -20,8 +19,8 @@ from pallas_kernels.mma.steps import (
     THREAD_NAME,
     StreamRefs,
     decode_steps,
-    scratch_types,
     stream_operands,
+    tile_kernel,
 )
 
 
@@ -86,14 +85,10 @@ def decode_matmul_transposed(
             interpret=bool(interpret),
         )
 
-    return plgpu.kernel(
+    return tile_kernel(
         kernel,
-        out_type=jax.ShapeDtypeStruct((num_splits, blocks, rows, product.columns), jnp.float32),
-        grid=(blocks, groups, num_splits),
-        grid_names=("columns", "rows", "share"),
+        jax.ShapeDtypeStruct((num_splits, blocks, rows, product.columns), jnp.float32),
+        {"columns": blocks, "rows": groups, "share": num_splits},
         num_threads=NUM_THREADS,
-        thread_name=THREAD_NAME,
-        scratch_types=scratch_types(),
-        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
         interpret=interpret,
     )(*stream_operands(streams, spec), x, block_matrix)

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from pallas_kernels.format import MMA_GROUP_ROWS, FloatSpec, words_per_group
 from pallas_kernels.lanes.inline import Fragment, Words, device_function, in_lanes, in_registers
@@ -23,8 +22,8 @@ from pallas_kernels.mma.steps import (
     THREAD_NAME,
     StreamRefs,
     escape_functions,
-    scratch_types,
     stream_operands,
+    tile_kernel,
 )
 
 
@@ -83,15 +82,11 @@ def decode_matmul_transposed_direct(
         acc, *_ = lax.fori_loop(0, local, step, carry)
         out[share, column, pl.ds(group * MMA_GROUP_ROWS + warpgroup * 64, 64)] = acc
 
-    return plgpu.kernel(
+    return tile_kernel(
         kernel,
-        out_type=jax.ShapeDtypeStruct((num_splits, blocks, rows, columns), jnp.float32),
-        grid=(blocks, groups, num_splits),
-        grid_names=("columns", "rows", "share"),
+        jax.ShapeDtypeStruct((num_splits, blocks, rows, columns), jnp.float32),
+        {"columns": blocks, "rows": groups, "share": num_splits},
         num_threads=COMPUTE_WARPGROUPS,
-        thread_name=THREAD_NAME,
-        scratch_types=scratch_types(),
-        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
         interpret=interpret,
     )(*stream_operands(streams, spec), x, block_matrix)
 

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
@@ -58,10 +59,35 @@ def stream_operands(streams: dict[str, Any], spec: FloatSpec) -> StreamRefs:
     )
 
 
-def scratch_types() -> dict[str, Any]:
-    """The exponent planes of the decoding warpgroups."""
-    shape = (COMPUTE_WARPGROUPS, PLANE_NBYTES // 512, 128)
-    return {"plane_smem": plgpu.SMEM(shape, jnp.uint32)}
+def tile_kernel(
+    body: Callable[..., None],
+    out_type: jax.ShapeDtypeStruct,
+    grid: dict[str, int],
+    *,
+    num_threads: int,
+    interpret: Any,
+) -> Callable[..., jax.Array]:
+    """A kernel over a grid of named axes, with the exponent planes of its decoding warpgroups.
+
+    Args:
+        body: takes the refs of its operands, of its result, and `plane_smem`.
+        out_type: of the result.
+        grid: size of each axis by name.
+        num_threads: warpgroups of a block.
+        interpret: Pallas' interpret parameters, or False.
+    """
+    planes = plgpu.SMEM((COMPUTE_WARPGROUPS, PLANE_NBYTES // 512, 128), jnp.uint32)
+    return plgpu.kernel(
+        body,
+        out_type=out_type,
+        grid=tuple(grid.values()),
+        grid_names=tuple(grid),
+        num_threads=num_threads,
+        thread_name=THREAD_NAME,
+        scratch_types={"plane_smem": planes},
+        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup),
+        interpret=interpret,
+    )
 
 
 class EscapeFunctions(NamedTuple):
